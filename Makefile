@@ -1,0 +1,38 @@
+# Two commands do all set-up on a fresh machine with Python 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint types pytest clean
+
+help:  ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "FADiff needs Python 3.11 or newer: run make PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(READY)
+
+setup: $(READY)  ## the virtual environment, with everything in it
+
+demo: $(READY)  ## schedule ResNet-18 on a Gemmini, then prove the schedule by running it
+	$(BIN)/fadiff optimize resnet18 --hardware gemmini-large --method greedy -o resnet18.schedule.json
+	$(BIN)/fadiff evaluate resnet18.schedule.json
+	$(BIN)/fadiff verify resnet18.schedule.json
+
+test: lint types pytest  ## lint, types, tests: what CI runs
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/basedpyright
+
+pytest: $(READY)
+	$(BIN)/python -m pytest
+
+clean:  ## remove the environment and everything generated
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist *.schedule.json

@@ -1,0 +1,5 @@
+"""Schedules: the intermediate representation, its legality, and its file."""
+
+from fadiff.schedule.ir import DEFAULT_ORDER, SHARED_LOOPS, Group, Mapping, Schedule, ScheduleError, Trips
+
+__all__ = ["DEFAULT_ORDER", "SHARED_LOOPS", "Group", "Mapping", "Schedule", "ScheduleError", "Trips"]

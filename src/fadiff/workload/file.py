@@ -1,0 +1,121 @@
+"""Workload files: the `workload` object of a schedule file, on its own as YAML or JSON."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Len
+from pydantic import Field, PositiveInt
+
+from fadiff.files import FileError, Strict, parse, read_text, validate
+from fadiff.workload.graph import DIMS, Dims, Input, Kind, Layer, Port, VectorOp, Workload, WorkloadError
+
+Pair = Annotated[list[PositiveInt], Len(2, 2)]
+
+
+class DimsModel(Strict):
+    """Sizes or factors per dim; those of 1 may be left out."""
+
+    G: PositiveInt = 1
+    N: PositiveInt = 1
+    K: PositiveInt = 1
+    C: PositiveInt = 1
+    P: PositiveInt = 1
+    Q: PositiveInt = 1
+    R: PositiveInt = 1
+    S: PositiveInt = 1
+
+    def value(self) -> Dims:
+        """The checked value."""
+        return Dims(self.G, self.N, self.K, self.C, self.P, self.Q, self.R, self.S)
+
+
+class InputModel(Strict):
+    """One operand: the layer it comes from (null: a network input) and the port it arrives at."""
+
+    source: str | None = Field(alias="from")
+    port: Port
+
+
+class OutModel(Strict):
+    """Rows and columns after the epilogue."""
+
+    P: PositiveInt = 1
+    Q: PositiveInt = 1
+
+
+class LayerModel(Strict):
+    """One layer."""
+
+    name: str
+    kind: Kind
+    dims: DimsModel
+    inputs: list[InputModel]
+    stride: Pair = Field(default=[1, 1])
+    dilation: Pair = Field(default=[1, 1])
+    epilogue: list[VectorOp] = Field(default=[])
+    out: OutModel | None = None
+    repeat: PositiveInt = 1
+
+    def value(self) -> Layer:
+        """The checked value."""
+        return Layer(
+            name=self.name,
+            kind=self.kind,
+            dims=self.dims.value(),
+            inputs=tuple(Input(operand.source, operand.port) for operand in self.inputs),
+            stride=(self.stride[0], self.stride[1]),
+            dilation=(self.dilation[0], self.dilation[1]),
+            epilogue=tuple(self.epilogue),
+            out=None if self.out is None else (self.out.P, self.out.Q),
+            repeat=self.repeat,
+        )
+
+
+class WorkloadModel(Strict):
+    """A network."""
+
+    name: str
+    layers: list[LayerModel]
+
+    def value(self) -> Workload:
+        """The checked value."""
+        return Workload(self.name, tuple(layer.value() for layer in self.layers))
+
+
+def load_workload(path: Path) -> Workload:
+    """Read a workload file, YAML or JSON."""
+    model = validate(WorkloadModel, parse(read_text(path), str(path)), str(path))
+    try:
+        return model.value()
+    except WorkloadError as error:
+        raise FileError(f"{path}: {error}") from None
+
+
+def dims_to_json(dims: Dims) -> dict[str, int]:
+    """Sizes or factors as the file writes them: those of 1 left out."""
+    return {dim: size for dim, size in zip(DIMS, dims, strict=True) if size != 1}
+
+
+def workload_to_json(workload: Workload) -> dict[str, Any]:
+    """A workload as plain JSON values, the inverse of reading one."""
+    return {"name": workload.name, "layers": [_layer_to_json(layer) for layer in workload.layers]}
+
+
+def _layer_to_json(layer: Layer) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "name": layer.name,
+        "kind": layer.kind,
+        "dims": dims_to_json(layer.dims),
+        "inputs": [{"from": operand.source, "port": operand.port} for operand in layer.inputs],
+    }
+    if layer.stride != (1, 1):
+        written["stride"] = list(layer.stride)
+    if layer.dilation != (1, 1):
+        written["dilation"] = list(layer.dilation)
+    if layer.epilogue:
+        written["epilogue"] = list(layer.epilogue)
+    if layer.out is not None:
+        written["out"] = {"P": layer.out[0], "Q": layer.out[1]}
+    if layer.repeat != 1:
+        written["repeat"] = layer.repeat
+    return written
