@@ -61,10 +61,18 @@ class Mapping:
                     f"order L{level} is {order!r}: it must hold each of {DEFAULT_ORDER} once, outer to inner"
                 )
 
+    def factors(self, level: int) -> Dims:
+        """Temporal factors of a level, 0 to 3."""
+        return (self.l0, self.l1, self.l2, self.l3)[level]
+
+    def order(self, level: int) -> str:
+        """Loop order of level 1, 2 or 3, outer to inner."""
+        return (self.order1, self.order2, self.order3)[level - 1]
+
     def extent(self, level: int) -> Dims:
         """Extents held at a level, x_m(d) = s*t0*...*tm."""
-        factors = (self.spatial, self.l0, self.l1, self.l2, self.l3)[: level + 2]
-        return Dims(*map(prod, zip(*factors, strict=True)))
+        held = (self.spatial, *(self.factors(m) for m in range(level + 1)))
+        return Dims(*map(prod, zip(*held, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
