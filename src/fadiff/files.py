@@ -2,6 +2,7 @@
 
 import json
 import os
+import reprlib
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,9 +21,9 @@ class FileError(FadiffError):
 
 
 class Strict(BaseModel):
-    """A part of a file: unknown keys are errors, numbers are numbers, and values never change."""
+    """A part of a file: unknown keys are errors, numbers are finite numbers, and values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -30,11 +31,20 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys: list[Any] = [loader.construct_object(key, deep=True) for key, _ in node.value]
-    for i, key in enumerate(keys):
-        if key in keys[:i]:
-            raise yaml.constructor.ConstructorError(problem=f"key {key!r} is given twice", problem_mark=node.start_mark)
-    return loader.construct_mapping(node, deep=True)
+    pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
+    for key_node, _ in pairs:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            raise _refused("merge keys (<<) are not supported here", key_node)
+    mapping = loader.construct_mapping(node, deep=True)
+    if len(mapping) < len(pairs):
+        keys: list[Any] = [loader.construct_object(key_node, deep=True) for key_node, _ in pairs]
+        again = next(i for i, key in enumerate(keys) if key in keys[:i])
+        raise _refused(f"key {_shown(keys[again])} is given twice", pairs[again][0])
+    return mapping
+
+
+def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
 
 
 _UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
@@ -44,7 +54,7 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
-            raise ValueError(f"key {key!r} is given twice")
+            raise ValueError(f"key {_shown(key)} is given twice")
         seen[key] = value
     return seen
 
@@ -52,7 +62,7 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_text(path: Path) -> str:
     """The text of a file, or one sentence on why there is none."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors begin UTF-8 files with a byte-order mark
     except FileNotFoundError:
         raise FileError(f"{path}: there is no such file: check the path") from None
     except IsADirectoryError:
@@ -60,7 +70,9 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: byte {error.start} is not UTF-8 text: is this the right file?") from None
     except OSError as error:
-        raise FileError(f"{path}: it cannot be read ({error.strerror}): check its permissions") from None
+        raise FileError(f"{path}: it cannot be read ({error.strerror}): check its name and permissions") from None
+    except ValueError:
+        raise FileError(f"{str(path)!r}: no file can have this name: check the path") from None
 
 
 def parse(text: str, origin: str) -> Any:  # noqa: ANN401  (any JSON value)
@@ -81,42 +93,83 @@ def parse(text: str, origin: str) -> Any:  # noqa: ANN401  (any JSON value)
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         hint = "indent with spaces, not tabs" if "\\t" in (error.problem or "") else "correct it"
-        raise FileError(f"{origin}: {place}the YAML is not valid ({error.problem}): {hint}") from None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise FileError(f"{origin}: the YAML is not valid ({str(error).splitlines()[0]}): correct it") from None
+        raise FileError(f"{origin}: {place}the YAML is not valid ({error.problem or error.context}): {hint}") from None
+    except Exception as error:
+        # PyYAML lets whatever its constructors trip over escape: KeyError for `!!bool x`, AttributeError, ...
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise FileError(f"{origin}: the YAML is not valid ({reason}): correct it") from None
 
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 
 
+_UNKNOWN_KEY = ("extra_forbidden", "invalid_key")
+"""What pydantic calls a key that is not in the model, or is not even text."""
+
+
 def validate(model: type[Model], data: object, origin: str) -> Model:
     """Plain values as a checked model; the first thing wrong becomes one sentence with its path in the file."""
+    if data is None:
+        raise FileError(f"{origin}: the file is empty: is this the right file?")
     if not isinstance(data, Mapping):
         raise FileError(f"{origin}: the top of the file must be a mapping of keys to values")
     try:
         return model.model_validate(data)
     except ValidationError as errors:
-        first = errors.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the top level"
-        if first["type"] == "extra_forbidden":
+        # A misspelt key is reported twice, as missing and as unknown: the second says more.
+        found = errors.errors(include_url=False)
+        first = next((error for error in found if error["type"] in _UNKNOWN_KEY), found[0])
+        place = ".".join(_place(part) for part in first["loc"]) or "the top level"
+        if first["type"] in _UNKNOWN_KEY:
             raise FileError(f"{origin}: {place}: this key is unknown: remove it or correct its spelling") from None
         if first["type"] == "missing":
             raise FileError(f"{origin}: {place}: this key is missing: add it") from None
         message = first["msg"].removeprefix("Value error, ").rstrip(".")
-        given = repr(first["input"])
-        given = given if len(given) <= 60 else given[:57] + "..."
+        if first["type"] == "model_type":  # pydantic would name a class of ours
+            message = "this must be a mapping of keys to values"
+        given = _shown(first["input"])
         raise FileError(f"{origin}: {place}: {message[:1].lower()}{message[1:]} (it is {given})") from None
     except RecursionError:
         raise FileError(f"{origin}: the file is nested too deeply: correct it") from None
 
 
+# A short repr whose cost is bounded too: a small YAML file can stand for a value of gigabytes, through aliases.
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxstring = 3, 4, 4, 60
+
+
+def _shown(value: object) -> str:
+    """A value of the file in an error message: one short line."""
+    try:
+        text = _SHORT.repr(value)
+    except ValueError:  # Python does not print integers of more than a few thousand digits
+        return "a very long number"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _place(part: int | str) -> str:
+    """One step of a path in the file; keys that would break the line or hide in it are quoted."""
+    text = str(part)
+    return text if text.isprintable() and len(text) <= 60 else _shown(text)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
-    except OSError as error:
-        raise FileError(f"{path}: it cannot be written ({error.strerror}): choose another folder") from None
+        if path.exists() and not path.is_file():
+            # A device or pipe (/dev/stdout) takes the text as it comes: replacing it would destroy it.
+            path.write_text(text, encoding="utf-8")
+        else:
+            _replace(Path(os.path.realpath(path)), text)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise FileError(f"{path}: it cannot be written ({reason}): choose another place") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put a complete new file in the place of the old one; on any error, leave the old one as it was."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".fadiff-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
@@ -125,6 +178,6 @@ def write_text(path: Path, text: str) -> None:
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException:
         os.unlink(temporary)
-        raise FileError(f"{path}: it cannot be written ({error.strerror}): choose another place") from None
+        raise

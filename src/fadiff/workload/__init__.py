@@ -1,6 +1,20 @@
 """Networks: the immutable graph, the model zoo, and workload files."""
 
 from fadiff.workload.file import load_workload
-from fadiff.workload.graph import DIMS, Dims, Edge, Input, Layer, Workload, WorkloadError
+from fadiff.workload.graph import Edge, Workload
+from fadiff.workload.layer import DIMS, Dims, Input, Layer, WorkloadError
+from fadiff.workload.zoo import describe, load_model, zoo_names
 
-__all__ = ["DIMS", "Dims", "Edge", "Input", "Layer", "Workload", "WorkloadError", "load_workload"]
+__all__ = [
+    "DIMS",
+    "Dims",
+    "Edge",
+    "Input",
+    "Layer",
+    "Workload",
+    "WorkloadError",
+    "describe",
+    "load_model",
+    "load_workload",
+    "zoo_names",
+]

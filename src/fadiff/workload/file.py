@@ -7,7 +7,8 @@ from annotated_types import Len
 from pydantic import Field, PositiveInt
 
 from fadiff.files import FileError, Strict, parse, read_text, validate
-from fadiff.workload.graph import DIMS, Dims, Input, Kind, Layer, Port, VectorOp, Workload, WorkloadError
+from fadiff.workload.graph import Workload
+from fadiff.workload.layer import DIMS, Dims, Input, Kind, Layer, Port, VectorOp, WorkloadError
 
 Pair = Annotated[list[PositiveInt], Len(2, 2)]
 
