@@ -268,10 +268,9 @@ def pack_schedule(schedule: Schedule) -> PackedSchedule:
             x_trips[producer][0] = x_trips[consumer][1] = group.trips.X
             x_consumer[producer] = consumer
     last_use = [schedule.position[name] for name in names]
-    for edge in workload.edges:
-        if schedule.is_fused(edge):
-            last_use[index[edge.source]] = max(last_use[index[edge.source]], schedule.position[edge.target])
-    halo = halos(schedule)
+    for edge in schedule.fused_edges:
+        last_use[index[edge.source]] = max(last_use[index[edge.source]], schedule.position[edge.target])
+    halo = halos(workload, schedule.fused_edges)
     fusion = fuse(
         pack_edges(workload),
         sigma=_numbers([float(schedule.is_fused(edge)) for edge in workload.edges]),
@@ -283,7 +282,7 @@ def pack_schedule(schedule: Schedule) -> PackedSchedule:
         group=cast("Array", np.array([number[group] for group in groups])),
         position=cast("Array", np.array([schedule.position[name] for name in names])),
         last_use=cast("Array", np.array(last_use)),
-        halo=_columns([halo[name] for name in names]),
+        halo=_columns([halo.get(name, (0, 0)) for name in names]),
         x_consumer=cast("Array", np.array(x_consumer)),
     )
     return PackedSchedule(pack_mappings([schedule.mappings.get(name) for name in names]), fusion, placement)

@@ -156,8 +156,8 @@ def _buffer(
 
 def group_steps(schedule: Schedule, group: Group, halo: dict[str, tuple[int, int]] | None = None) -> list[Step]:
     """What is in L2 and L1 while each layer of a group runs."""
-    halo = halos(schedule) if halo is None else halo
-    held = {name: footprint(schedule, schedule.workload[name], halo[name]) for name in group.layers}
+    halo = halos(schedule.workload, schedule.fused_edges) if halo is None else halo
+    held = {name: footprint(schedule, schedule.workload[name], halo.get(name, (0, 0))) for name in group.layers}
     place = {name: i for i, name in enumerate(group.layers)}
     last_use = dict(place)
     for name in group.layers:

@@ -152,6 +152,11 @@ class Schedule:
         names = (name for group in self.groups for name in group.layers)
         return {name: i for i, name in enumerate(names)}
 
+    @cached_property
+    def fused_edges(self) -> tuple[Edge, ...]:
+        """Edges whose tensor stays on chip."""
+        return tuple(edge for edge in self.workload.edges if self.is_fused(edge))
+
     def is_fused(self, edge: Edge) -> bool:
         """Whether a tensor stays on chip: both ends are in one group."""
         return edge.target in self.group_of[edge.source].layers

@@ -160,7 +160,7 @@ def complete(schedule: Schedule) -> Iterator[Violation]:
 
 def fits(schedule: Schedule) -> Iterator[Violation]:
     """*fits*: L2 and L1 hold what each step needs."""
-    machine, halo = schedule.hardware, halos(schedule)
+    machine, halo = schedule.hardware, halos(schedule.workload, schedule.fused_edges)
     for group in _computable(schedule):
         for step in group_steps(schedule, group, halo):
             for level, needed, there, parts in (

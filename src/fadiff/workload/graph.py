@@ -113,6 +113,11 @@ class Workload:
                     heapq.heappush(ready, target)
         return tuple(order)
 
+    @cached_property
+    def depth(self) -> dict[str, int]:
+        """Place of each layer in :attr:`topological`."""
+        return {name: i for i, name in enumerate(self.topological)}
+
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the network, repeats counted."""
