@@ -1,1 +1,96 @@
-"""FADiff."""
+"""FADiff: how a neural network runs on a tensor accelerator, and what that costs.
+
+A network and an accelerator, by name or from files:
+
+>>> import fadiff
+>>> network = fadiff.load_model("mobilenet_v1")
+>>> machine = fadiff.load_hardware("gemmini-small")
+>>> isinstance(network, fadiff.Workload), isinstance(machine, fadiff.Hardware)
+(True, True)
+
+A schedule for them, its price, and the rules it breaks (none):
+
+>>> schedule = fadiff.greedy(network, machine)
+>>> fadiff.violations(schedule)
+[]
+>>> fadiff.evaluate(schedule).cycles > network.macs / (machine.rows * machine.cols)
+True
+
+Files of schedules stand on their own, and are checked when they are read:
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     _ = fadiff.save_schedule(f"{folder}/mobilenet.json", schedule)
+...     again = fadiff.load_schedule(f"{folder}/mobilenet.json")
+>>> again.mappings == schedule.mappings
+True
+
+Everything is a value and can be built by hand. Here a matrix product of 32 rows, 16 words each in and 8 out, held on
+chip as a whole, so that DRAM sees 128 weights, 512 inputs and 256 outputs once:
+
+>>> from fadiff import Dims, Group, Input, Layer, Mapping, Schedule, Workload
+>>> product = Layer("product", "mac", Dims(N=32, K=8, C=16), inputs=(Input(None),))
+>>> tiling = Mapping(spatial=Dims(K=8, C=16), l0=Dims(N=32))
+>>> by_hand = Schedule(Workload("toy", (product,)), machine, (Group(("product",)),), {"product": tiling})
+>>> fadiff.evaluate(by_hand).l3_words
+896.0
+
+Executing the schedule, word by word, checks the price and the results at once:
+
+>>> fadiff.verify(by_hand).holds
+True
+
+What is wrong with an input is a :class:`FadiffError`, told in one sentence:
+
+>>> fadiff.load_model("resnet19")
+Traceback (most recent call last):
+    ...
+fadiff.workload.layer.WorkloadError: model 'resnet19' is unknown (did you mean resnet18?): ...
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from fadiff.cost import evaluate, load_schedule, save_schedule
+from fadiff.errors import FadiffError
+from fadiff.hardware import Hardware, load_hardware
+from fadiff.schedule import Group, Mapping, Schedule
+from fadiff.schedule.legality import violations
+from fadiff.workload import Dims, Input, Layer, Workload, load_model
+
+if TYPE_CHECKING:
+    from fadiff.report.agreement import verify
+    from fadiff.search import greedy
+
+__version__ = version("fadiff-scheduler")
+
+__all__ = [
+    "Dims",
+    "FadiffError",
+    "Group",
+    "Hardware",
+    "Input",
+    "Layer",
+    "Mapping",
+    "Schedule",
+    "Workload",
+    "__version__",
+    "evaluate",
+    "greedy",
+    "load_hardware",
+    "load_model",
+    "load_schedule",
+    "save_schedule",
+    "verify",
+    "violations",
+]
+
+_LOADED_ON_FIRST_USE = {"greedy": "fadiff.search", "verify": "fadiff.report.agreement"}
+"""Search and execution bring large libraries with them, which reading and pricing a schedule can do without."""
+
+
+def __getattr__(name: str) -> object:
+    if name in _LOADED_ON_FIRST_USE:
+        return getattr(import_module(_LOADED_ON_FIRST_USE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,67 @@
+"""What a user sees when something is wrong: sentences on stderr and an exit code, never a traceback."""
+
+import errno
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from fadiff.cost import load_schedule
+from fadiff.errors import FadiffError
+from fadiff.schedule import Schedule
+from fadiff.schedule.legality import IllegalScheduleError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+class RefusedScheduleError(FadiffError):
+    """A schedule file that breaks rules: one sentence for each, with the name of the file."""
+
+    def __init__(self, path: Path, illegal: IllegalScheduleError) -> None:
+        self.sentences = [f"{path}: {violation}" for violation in illegal.violations]
+        super().__init__("\n".join(self.sentences))
+
+
+def read_schedule(path: Path) -> Schedule:
+    """A schedule file that is legal and states the right cost."""
+    try:
+        return load_schedule(path)
+    except IllegalScheduleError as illegal:
+        raise RefusedScheduleError(path, illegal) from None
+
+
+class SentencesOnErrors(TyperGroup):
+    """A group of commands whose errors are sentences."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  (as the class above has it)
+        """Run a command."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
+        except FadiffError as error:
+            for sentence in _sentences(error):
+                typer.echo(f"error: {sentence}", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except MemoryError:
+            typer.echo("error: there is not enough memory for this: make the network smaller", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # the reader has seen enough (`| head`): Typer ends quietly
+            typer.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        return result
+
+
+def _sentences(error: FadiffError) -> list[str]:
+    if isinstance(error, RefusedScheduleError):
+        return error.sentences
+    if isinstance(error, IllegalScheduleError):
+        return [str(violation) for violation in error.violations]
+    return [str(error)]
