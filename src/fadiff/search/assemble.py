@@ -1,0 +1,157 @@
+"""From options to a schedule: which mapping each layer of a group takes, and which groups the network is cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.schedule import Mapping, Schedule
+from fadiff.search.climb import ORDER1, ORDER2, ORDERS3
+from fadiff.search.conditions import Condition, Problem
+from fadiff.search.groups import Plan
+from fadiff.workload import Dims
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fadiff.search.options import Options
+
+PRICES_OF_L2 = np.concatenate([[0.0], np.geomspace(1e-4, 10.0, 16)])
+"""Multipliers tried for the bytes that a group keeps, in units of the network's price per whole L2."""
+
+
+class Choice(NamedTuple):
+    """One mapping of one layer, with what the search believes of it."""
+
+    factors: NDArray[np.float32]
+    order: int
+    energy_pj: float
+    cycles: float
+    kept: float
+    passing: float
+    l1_bytes: float
+
+
+class Filled(NamedTuple):
+    """A group with a choice for each of its layers."""
+
+    plan: Plan
+    choices: tuple[Choice, ...]
+    price: float
+
+
+def choice(options: Options, index: int) -> Choice:
+    """One of several options."""
+    return Choice(
+        options.factors[:, :, index],
+        int(options.order[index]),
+        float(options.energy_pj[index]),
+        float(options.cycles[index]),
+        float(options.kept[index]),
+        float(options.passing[index]),
+        float(options.l1_bytes[index]),
+    )
+
+
+def fill(
+    problem: Problem,
+    plan: Plan,
+    options: MappingOf[Condition, Options],
+    weights: tuple[float, float],
+    worth: float = np.inf,
+) -> Filled | None:
+    """The cheapest choice of options that fits in L2 together; None where there is none below `worth`.
+
+    While layer v runs, L2 holds what all layers keep, what v holds in passing, and the live buffers:
+    sum of kept + max over v of (passing_v + live_v) <= L2. For each value M that the maximum may take, the kept bytes
+    are a knapsack of L2 - M, solved over a range of prices for a byte.
+    """
+    conditions = [problem.condition(name, plan.group) for name in plan.group.layers]
+    mine = [options[condition] for condition in conditions]
+    prices = [
+        (weights[0] * o.energy_pj + weights[1] * o.cycles) * problem.repeat(c)
+        for o, c in zip(mine, conditions, strict=True)
+    ]
+    if any(not p.size for p in prices) or sum(p.min() for p in prices) >= worth:
+        return None
+    capacity = problem.hardware.usable_l2_bytes
+    width = max(p.size for p in prices)
+    price = np.stack([_pad(p, width, np.inf) for p in prices])
+    kept = np.stack([_pad(o.kept, width, 0) for o in mine])
+    peak = np.stack([_pad(o.passing + live, width, np.inf) for o, live in zip(mine, plan.live_bytes, strict=True)])
+    floor = max(plan.live_bytes)
+    levels = np.unique(np.concatenate([[floor], peak[np.isfinite(peak)]]))
+    levels = levels[(levels >= max(floor, peak.min(axis=1).max())) & (levels <= capacity)]
+    if not levels.size:
+        return None
+    levels = levels[np.unique(np.linspace(0, levels.size - 1, 24).astype(int))]
+    # Axes: level M, price of a kept byte, layer, option.
+    allowed = np.where(peak[None] <= levels[:, None, None], price[None], np.inf)
+    weighed = allowed[:, None] + PRICES_OF_L2[None, :, None, None] / capacity * kept[None, None]
+    best = weighed.argmin(axis=-1)
+    layer = np.arange(len(mine))
+    total = price[layer, best].sum(axis=-1)
+    fits = kept[layer, best].sum(axis=-1) + levels[:, None] <= capacity
+    total = np.where(fits, total, np.inf)
+    at = np.unravel_index(int(total.argmin()), total.shape)
+    if total[at] >= worth:
+        return None
+    choices = tuple(choice(o, int(i)) for o, i in zip(mine, best[at], strict=True))
+    return Filled(plan, choices, float(total[at]))
+
+
+def _pad(values: NDArray[np.float64], width: int, fill_value: float) -> NDArray[np.float64]:
+    return np.pad(values, (0, width - values.size), constant_values=fill_value)
+
+
+def cut(
+    problem: Problem,
+    plans: Sequence[Plan],
+    options: MappingOf[Condition, Options],
+    weights: tuple[float, float],
+) -> list[Filled]:
+    """Cut the network into groups of least total price, by dynamic programming over cut points.
+
+    `plans` must hold one plan of every single layer. best[j] = min over plans that end at j of best[i] + price.
+    """
+    place = problem.workload.depth
+    ending: dict[int, list[Plan]] = {}
+    for plan in plans:
+        ending.setdefault(place[plan.group.layers[-1]] + 1, []).append(plan)
+    count = len(problem.workload.layers)
+    best: list[tuple[float, Filled | None]] = [(0.0, None), *((np.inf, None) for _ in range(count))]
+    for stop in range(1, count + 1):
+        for plan in ending[stop]:
+            before = best[stop - len(plan.group.layers)][0]
+            filled = fill(problem, plan, options, weights, worth=best[stop][0] - before)
+            if filled is not None:
+                best[stop] = (before + filled.price, filled)
+    groups: list[Filled] = []
+    stop = count
+    while stop:
+        filled = best[stop][1]
+        assert filled is not None, "every layer has a plan of its own"
+        groups.append(filled)
+        stop -= len(filled.plan.group.layers)
+    return groups[::-1]
+
+
+def to_schedule(problem: Problem, groups: Sequence[Filled]) -> Schedule:
+    """The groups and their choices as a schedule."""
+    mappings: dict[str, Mapping] = {}
+    for filled in groups:
+        for name, chosen in zip(filled.plan.group.layers, filled.choices, strict=True):
+            if problem.workload[name].is_mac:
+                mappings[name] = _mapping(problem, problem.condition(name, filled.plan.group), chosen)
+    return Schedule(problem.workload, problem.hardware, tuple(filled.plan.group for filled in groups), mappings)
+
+
+def _mapping(problem: Problem, condition: Condition, chosen: Choice) -> Mapping:
+    factors = [[round(float(f)) for f in slot] for slot in chosen.factors]
+    sizes, private = problem.workload.layers[condition.layer].dims, problem.private_sizes(condition)
+    l3 = [f * (size // rest) for f, size, rest in zip(factors[4], sizes, private, strict=True)]
+    spatial, l0, l1, l2 = (Dims(*slot) for slot in factors[:4])
+    return Mapping(spatial, l0, l1, l2, Dims(*l3), ORDER1, ORDER2, ORDERS3[chosen.order])

@@ -1,0 +1,167 @@
+"""Which layers could be fused, and with which shared trip counts: plans for groups, before any mapping.
+
+A *plan* is a run of layers that are neighbours in topological order, with shared trip counts under which their
+buffers fit in L2. Everything a plan promises holds whatever mappings its layers get later, except that their tiles
+must fit beside the buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fadiff.schedule import Group, Trips, halos
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fadiff.hardware import Hardware
+    from fadiff.workload import Edge, Layer, Workload
+
+LONGEST_GROUP = 32
+"""Layers in a group at most; the work of planning grows with its square."""
+BUFFER_SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
+"""Plans are kept for buffers that leave different shares of L2 to tiles and pinned weights."""
+PLANS_PER_SHARE = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A group without mappings, and the bytes of L2 its live buffers take while each of its layers runs."""
+
+    group: Group
+    live_bytes: tuple[int, ...]
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors, in increasing order."""
+    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return small + [number // d for d in reversed(small) if d * d != number]
+
+
+def plans(workload: Workload, hardware: Hardware) -> Iterator[Plan]:
+    """Every plan of two layers or more, shortest first for each first layer."""
+    names = workload.topological
+    for start in range(len(names)):
+        for stop in range(start + 2, min(len(names), start + LONGEST_GROUP) + 1):
+            segment = [workload[name] for name in names[start:stop]]
+            fused = _inner_edges(workload, segment)
+            trips = _shared_trips(workload, segment, fused)
+            live = _live_bytes(workload, segment, fused, trips)
+            fits = live.max(axis=1) <= hardware.usable_l2_bytes
+            if not fits.any():
+                # Longer runs allow no other trip counts and hold more buffers: none of them fits either.
+                break
+            if _may_be_group(segment, fused):
+                layers = tuple(layer.name for layer in segment)
+                for i in _spread(live.max(axis=1), trips, hardware.usable_l2_bytes, PLANS_PER_SHARE):
+                    group = Group(layers, Trips(*(int(t) for t in trips[:, i])))
+                    yield Plan(group, tuple(int(b) for b in live[i]))
+                yield from _channel_plans(workload, segment, hardware)
+
+
+def _inner_edges(workload: Workload, segment: list[Layer]) -> list[Edge]:
+    inside = {layer.name for layer in segment}
+    return [edge for layer in segment for edge in workload.producers[layer.name] if edge.source in inside]
+
+
+def _may_be_group(segment: list[Layer], fused: list[Edge]) -> bool:
+    """Whether the rules *one sink* and *repeat* allow the group."""
+    feeding = {edge.source for edge in fused}
+    return all(layer.name in feeding for layer in segment[:-1]) and len({layer.repeat for layer in segment}) == 1
+
+
+def _shared_trips(workload: Workload, segment: list[Layer], fused: list[Edge]) -> NDArray[np.int64]:
+    """``[5, plans]`` trip counts of G, N, P, Q, X that the rules *aligned* and *whole* allow (X stays 1)."""
+    epilogues = {operator for layer in segment for operator in layer.epilogue}
+    whole = any(e.port == "weight" or _is_transposed(workload, e) for e in fused)
+    feeding = {edge.source for edge in fused}
+    n = p = q = g = [1]
+    if not whole:
+        if all(workload[e.source].dims.N == workload[e.target].dims.N for e in fused):
+            n = divisors(reduce(gcd, (layer.dims.N for layer in segment)))
+        if epilogues.isdisjoint({"flatten", "global_pool"}):
+            stored = [layer.stored for layer in segment if layer.name in feeding]
+            p = divisors(reduce(gcd, [layer.dims.P for layer in segment] + [rows for rows, _ in stored]))
+            q = divisors(reduce(gcd, [layer.dims.Q for layer in segment] + [cols for _, cols in stored]))
+    same_g = {layer.dims.G for layer in segment if layer.is_mac} | {1 for layer in segment if not layer.is_mac}
+    if len(same_g) == 1 and epilogues.isdisjoint({"flatten", "layer_norm"}):
+        g = sorted({1, same_g.pop()})
+    return np.array(list(product(g, n, p, q, [1]))).T
+
+
+def _is_transposed(workload: Workload, edge: Edge) -> bool:
+    return edge.port == "input" and "transpose" in workload[edge.source].epilogue
+
+
+def _live_bytes(
+    workload: Workload, segment: list[Layer], fused: list[Edge], trips: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """``[plans, layers]`` bytes of the buffers that are live while each layer runs."""
+    place = {layer.name: i for i, layer in enumerate(segment)}
+    last_use: dict[str, int] = {}
+    for edge in fused:
+        last_use[edge.source] = max(last_use.get(edge.source, 0), place[edge.target])
+    halo = halos(workload, fused)
+    live = np.zeros((trips.shape[1], len(segment)), dtype=np.int64)
+    trips_g, trips_n, trips_p, trips_q, trips_x = trips
+    for name, last in last_use.items():
+        layer = workload[name]
+        (rows, cols), (halo_rows, halo_cols) = layer.stored, halo[name]
+        p, q = rows // trips_p, cols // trips_q
+        h = np.where(trips_p > 1, np.minimum(rows, np.maximum(p, p + halo_rows)), rows)
+        w = np.where(trips_q > 1, np.minimum(cols, np.maximum(q, q + halo_cols)), cols)
+        line = np.where((trips_p > 1) & (trips_q > 1), (h - p) * (cols - w), 0)
+        size = layer.dims.N // trips_n * (layer.channels // (trips_g * trips_x)) * (h * w + line)
+        always = ((h > p) & (trips_p > 1)) | ((w > q) & (trips_q > 1))
+        steps = np.arange(len(segment))
+        during = (place[name] <= steps) & (steps <= last)
+        live += np.where(always[:, None] | during[None, :], size[:, None], 0)
+    return live
+
+
+def _spread(peak: NDArray[np.int64], trips: NDArray[np.int64], capacity: int, most: int) -> list[int]:
+    """Some plans of a run: for each share of L2 that its buffers may take, those with the fewest iterations.
+
+    Fewer iterations mean fewer reloads; smaller buffers leave room to pin weights. Groups of G are independent, so
+    their iterations reload nothing and do not count.
+    """
+    iterations = trips[1:].prod(axis=0)
+    chosen: set[int] = set()
+    for groups, share in product(np.unique(trips[0]), BUFFER_SHARES):
+        fitting = np.flatnonzero((peak <= share * capacity) & (trips[0] == groups))
+        if fitting.size:
+            ranked = fitting[np.lexsort((peak[fitting], iterations[fitting]))]
+            chosen.update(int(i) for i in ranked[:most])
+    return sorted(chosen)
+
+
+def _channel_plans(workload: Workload, segment: list[Layer], hardware: Hardware) -> Iterator[Plan]:
+    """Plans of a pair that shares the channel loop X, in the nestings that differ: X innermost and X outermost."""
+    if len(segment) != 2 or not all(layer.is_mac for layer in segment):
+        return
+    u, v = segment
+    fused = _inner_edges(workload, segment)
+    epilogues = {*u.epilogue, *v.epilogue}
+    if (
+        [edge.port for edge in fused] != ["input"]
+        or (u.dims.G, u.dims.K, 1, 1) != (v.dims.G, v.dims.C, v.dims.R, v.dims.S)
+        or not epilogues.isdisjoint({"flatten", "layer_norm"})
+        or ("softmax" in epilogues and not hardware.online_softmax)
+    ):
+        return
+    base = _shared_trips(workload, segment, fused)
+    parts = np.array(divisors(u.dims.K)[1:])
+    trips = np.repeat(base, parts.size, axis=1)
+    trips[4] = np.tile(parts, base.shape[1])
+    live = _live_bytes(workload, segment, fused, trips)
+    layers = tuple(layer.name for layer in segment)
+    for i in _spread(live.max(axis=1), trips, hardware.usable_l2_bytes, 2 * PLANS_PER_SHARE):
+        for loops in ("GNPQX", "GXNPQ"):
+            yield Plan(Group(layers, Trips(*(int(t) for t in trips[:, i])), loops), tuple(int(b) for b in live[i]))
