@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from fadiff.cost.namespace import namespace
 from fadiff.schedule import Schedule, Trips, halos
 from fadiff.workload import DIMS, Dims, Workload
 
@@ -194,7 +195,7 @@ def fuse(edges: EdgeArrays, sigma: Array, trips: Array, trip_rank: Array, x_trip
 
     Network outputs are always drained.
     """
-    xp = sigma.__array_namespace__()
+    xp = namespace(sigma)
     blank = xp.zeros_like(sigma[..., :1]) if sigma.shape[-1] else xp.zeros((*sigma.shape[:-1], 1))
     off = xp.concat([sigma, blank], axis=-1)
     on = xp.concat([sigma, blank + 1], axis=-1)
@@ -218,7 +219,7 @@ def fuse(edges: EdgeArrays, sigma: Array, trips: Array, trip_rank: Array, x_trip
         fused_channels=_weighted(arriving, edges.input_channels),
         fused_weight=_weighted(arriving, edges.is_weight),
         fused_addends=_weighted(arriving, edges.is_addend),
-        drained=xp.maximum(edges.is_output, 1 - product(gather(on, edges.leaving))),
+        drained=1 - (1 - edges.is_output) * product(gather(on, edges.leaving)),
         copied=1 - kept_off_out,
         grouped=1 - kept_off_in * kept_off_out,
     )

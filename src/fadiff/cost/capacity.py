@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fadiff.cost.namespace import namespace
+
 if TYPE_CHECKING:
     from jax import Array
 
@@ -36,7 +38,7 @@ def buffer_words(layers: LayerArrays, fusion: Fusion, halo: Array) -> tuple[Arra
     n * channels * (h*w + keep): h = P' if trips(P) = 1, else min(P', max(p', p' + halo)); w likewise;
     keep = (h-p')*(Q'-w) where rows and columns are both tiled: the line buffer.
     """
-    xp = fusion.trips.__array_namespace__()
+    xp = namespace(*fusion, halo)
     trips_g, trips_n, trips_p, trips_q = (fusion.trips[i] for i in range(4))
     rows, cols = layers.stored[0], layers.stored[1]
     p, q = rows / trips_p, cols / trips_q
@@ -61,7 +63,7 @@ def needs(
     A tile is kept if its refills over L3 are fewer than the group's shared iterations, or its window slides along a
     shared loop. A buffer is live from its producer's step to its last consumer's; one that keeps a halo, always.
     """
-    xp = tiles.weight2.__array_namespace__()
+    xp = namespace(*tiles, *fusion, *mapping)
     iterations = fusion.trips[0] * fusion.trips[1] * fusion.trips[2] * fusion.trips[3] * fusion.trips[4]
     weight = tiles.weight2 * (1 - fusion.fused_weight)
     unfused = (layers.input_channels - fusion.fused_channels) / layers.input_channels
@@ -85,6 +87,7 @@ def needs(
     cols_in_use = mapping.spatial[2] * mapping.spatial[0]
     need1 = 4 * tiles.output1 * hardware.cols / cols_in_use
     # The consumer of a channel loop keeps its sums in L1 while the producer runs, unless they spill.
-    waiting = xp.where(tiles.spills > 0, 0, need1)[..., placement.x_consumer]
-    l1_bytes = need1 + xp.where(placement.x_consumer >= 0, waiting, 0)
+    waits = placement.x_consumer[..., :, None] == xp.arange(need1.shape[-1])
+    waiting = xp.where(tiles.spills > 0, 0, need1)
+    l1_bytes = need1 + xp.sum(xp.where(waits, waiting[..., None, :], 0), axis=-1)
     return Needs(kept, passing, buffer, l2_bytes, l1_bytes)

@@ -49,7 +49,8 @@ class Evaluation:
         """The roofline term that binds each layer: compute, L1, L2 or L3 (ties: the first of them)."""
         times = self.layers.cycles
         stacked = np.stack([_numpy(times.compute), _numpy(times.l1), _numpy(times.l2), _numpy(times.l3)])
-        return tuple(TERMS[i] for i in stacked.argmax(axis=0))
+        numbers: list[int] = stacked.argmax(axis=0).tolist()
+        return tuple(TERMS[i] for i in numbers)
 
     @property
     def l3_words(self) -> float:

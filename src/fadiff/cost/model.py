@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.cost.capacity import needs
+from fadiff.cost.namespace import namespace
 from fadiff.cost.roofline import cycles, energy_pj
 from fadiff.cost.traffic import layer_traffic
 
@@ -46,7 +47,7 @@ def layer_costs(layers: LayerArrays, mapping: MappingArrays, fusion: Fusion, har
 
 def network_cost(layers: LayerArrays, costs: LayerCosts) -> NetworkCost:
     """Sums over layers, times their repeat counts."""
-    xp = costs.energy.total.__array_namespace__()
+    xp = namespace(costs.energy.total)
     return NetworkCost(
         energy_pj=xp.sum(costs.energy.total * layers.repeat, axis=-1),
         cycles=xp.sum(costs.cycles.total * layers.repeat, axis=-1),

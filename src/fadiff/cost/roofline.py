@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
+from fadiff.cost.namespace import namespace
+
 if TYPE_CHECKING:
     from jax import Array
 
@@ -42,7 +44,7 @@ def cycles(layers: LayerArrays, mapping: MappingArrays, traffic: Traffic, hardwa
     L1 serves the columns in use (an add layer uses all). Where L3 transfers do not overlap with work, their term is
     added to the maximum of the others.
     """
-    xp = traffic.macs.__array_namespace__()
+    xp = namespace(*traffic, *mapping, *hardware)
     s = mapping.spatial
     s_rows, s_cols = s[3] * s[6] * s[7], s[2] * s[0]
     columns = xp.where(layers.is_mac, s_cols, hardware.cols)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
+from fadiff.cost.namespace import namespace
+
 if TYPE_CHECKING:
     from jax import Array
 
@@ -121,13 +123,13 @@ def refills(loops: list[Loop], relevant: frozenset[int]) -> Array:
 
 def _last_active(loops: list[Loop], relevant: frozenset[int]) -> Array:
     """Rank of the innermost relevant loop with more than one trip; -1 if there is none."""
-    xp = loops[0].trips.__array_namespace__()
+    xp = namespace(*(loop.trips for loop in loops))
     ranks = [xp.where(loop.trips > 1, loop.rank, -1) for loop in loops if loop.dim in relevant]
     return reduce(xp.maximum, ranks)
 
 
 def _product_up_to(loops: list[Loop], last: Array) -> Array:
-    xp = last.__array_namespace__()
+    xp = namespace(last, *(loop.trips for loop in loops))
     factors = [xp.where(loop.rank <= last, loop.trips, 1) for loop in loops]
     return reduce(lambda a, b: a * b, factors)
 
@@ -162,7 +164,7 @@ def mac_traffic(
     s = mapping.spatial
     x1 = [s[d] * mapping.temporal[0][d] * mapping.temporal[1][d] for d in range(8)]
     x2 = [x1[d] * mapping.temporal[2][d] for d in range(8)]
-    xp = x2[0].__array_namespace__()
+    xp = namespace(*mapping, *fusion, *layers, spill_words)
     shared, private, l2, l1 = _loops(mapping, fusion)
     l3 = shared + private
     macs = _product(layers.size, frozenset(range(8)))
@@ -236,7 +238,7 @@ def mac_traffic(
 
 def add_traffic(layers: LayerArrays, fusion: Fusion, like: Array) -> Traffic:
     """Traffic of layers taken as add layers: addends stream from L3, or from the buffer where they are fused."""
-    xp = like.__array_namespace__()
+    xp = namespace(like)
     zero = xp.zeros_like(like)
     fused_words = layers.output_words * fusion.fused_addends
     all_words = layers.output_words * layers.addends
@@ -266,7 +268,7 @@ def layer_traffic(
     """Traffic of every layer, MAC or add; tiles of add layers are empty."""
     mac, tiles = mac_traffic(layers, mapping, fusion, spill_words)
     add = add_traffic(layers, fusion, mac.macs)
-    xp = mac.macs.__array_namespace__()
+    xp = namespace(mac.macs)
     is_mac = layers.is_mac
     traffic = Traffic(*(xp.where(is_mac, m, a) for m, a in zip(mac, add, strict=True)))
     return traffic, Tiles(*(xp.where(is_mac, tile, 0) for tile in tiles))

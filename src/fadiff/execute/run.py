@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from fadiff.execute.counts import Counts, Execution, Mismatch, Overflow, Peak
 from fadiff.execute.group import GroupRun
@@ -14,14 +15,23 @@ from fadiff.execute.tensors import Words, as_input, as_weight, random_words
 from fadiff.schedule import Group, Schedule
 from fadiff.workload import Layer, Workload
 
+Progress = Callable[[str, int, int], None]
+"""Called with the name of the layer at work, MACs done and MACs in all."""
 
-def execute(schedule: Schedule, *, seed: int = 0, progress: Callable[[str, int, int], None] | None = None) -> Execution:
+
+def execute(schedule: Schedule, *, seed: int = 0, progress: Progress | None = None) -> Execution:
     """Runs a schedule on random int8 tensors, moving real tiles between L3, L2 and L1, and counts every word.
 
     Nothing here is shared with the cost model: counts are of what moved. A schedule that does not fit is run all the
     same, and its overflows reported; one whose loops cannot be walked raises :class:`ExecutionError`. Repeated layers
-    run once. `progress` is called with the name of the layer at work, MACs done and MACs in all.
+    run once.
     """
+    # Tiles are small: threads of a matrix product would wait for each other longer than they work.
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _execute(schedule, seed, progress)
+
+
+def _execute(schedule: Schedule, seed: int, progress: Progress | None) -> Execution:
     require_runnable(schedule)
     start = perf_counter()
     workload = schedule.workload

@@ -1,12 +1,14 @@
 """Whether a schedule holds up when it runs: outputs, buffers, and the words that the cost model predicts.
 
 The executor and the cost model share no code, so where their counts agree each of them vouches for the other. They
-may differ in two ways, and no other:
+may differ in three ways, and no other:
 
 - *padding*: the model counts padding as data, the executor generates it, so a layer with a padded input may fetch
   fewer words of it;
 - *warm-up*: producers that cannot run ahead of their group's sink within its first iteration do so before it, and the
-  model leaves those extra passes out. The executor counts them apart.
+  model leaves those extra passes out. The executor counts them apart;
+- *lead*: a layer that runs ahead of its group has less left to do in the last iterations, and may need fewer passes
+  over its weights and inputs than one per iteration.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from fadiff.schedule import Schedule
     from fadiff.workload import Layer, Workload
 
-Verdict = Literal["equal", "padding", "warm-up", "differs"]
+Verdict = Literal["equal", "padding", "lead", "warm-up", "differs"]
 
 FETCHED_INPUT = frozenset({"l3_input", "l2_input_fill"})
 """Counts that padding makes smaller."""
@@ -42,7 +44,7 @@ class WordCount:
     warm_up: int
     """The part of `executed` that moved in warm-up iterations."""
     verdict: Verdict
-    """equal; padding: below, as it may be; warm-up: above, by no more than that; differs: nothing excuses it."""
+    """equal; padding or lead: below, as may be; warm-up: above by no more than that; differs: nothing excuses it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Agreement:
 
     @property
     def words_agree(self) -> bool:
-        """Whether every count is as predicted, or differs in one of the two ways it may."""
+        """Whether every count is as predicted, or differs in one of the three ways it may."""
         return all(count.verdict != "differs" for count in self.words)
 
     @property
@@ -95,7 +97,10 @@ def compare(evaluation: Evaluation, execution: Execution) -> Agreement:
         for field, values in predicted.items():
             expected = round(float(np.asarray(values)[i]))
             extra = warm_up.get(field, 0)
-            verdict = _verdict(expected, executed[field], extra, may_be_less=padded and field in FETCHED_INPUT)
+            less: Verdict = "padding" if padded and field in FETCHED_INPUT else "differs"
+            if layer.name in execution.uneven and less == "differs":
+                less = "lead"
+            verdict = _verdict(expected, executed[field], extra, less)
             counts.append(WordCount(layer.name, field, expected, executed[field], extra, verdict))
     return Agreement(tuple(counts), execution.mismatches, execution.overflows, execution.peaks, execution.seconds)
 
@@ -114,9 +119,10 @@ def _warm_up(execution: Execution, layer: str) -> dict[str, int]:
     return execution.warm_up[layer]._asdict() if layer in execution.warm_up else {}
 
 
-def _verdict(predicted: int, executed: int, warm_up: int, *, may_be_less: bool) -> Verdict:
+def _verdict(predicted: int, executed: int, warm_up: int, less: Verdict) -> Verdict:
+    """`less` is the verdict on a count below the prediction."""
     if executed == predicted:
         return "equal"
     if executed < predicted:
-        return "padding" if may_be_less else "differs"
+        return less
     return "warm-up" if executed <= predicted + warm_up else "differs"

@@ -2,28 +2,31 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat
 
 from fadiff.errors import FadiffError
 from fadiff.files import FileError, Strict, parse, read_text, validate, write_text
 from fadiff.hardware import HardwareModel, hardware_to_json
-from fadiff.schedule.ir import DEFAULT_ORDER, Group, Mapping, Schedule, Trips
+from fadiff.schedule.ir import DEFAULT_ORDER, Group, Mapping, Schedule, ScheduleError, Trips
 from fadiff.workload import Dims
 from fadiff.workload.file import DimsModel, WorkloadModel, dims_to_json, workload_to_json
+from fadiff.workload.layer import MAX_SIZE
 
 FORMAT = "fadiff-schedule/1"
+
+TripCount = Annotated[int, Field(gt=0, le=MAX_SIZE)]
 
 
 class TripsModel(Strict):
     """Shared trip counts; those of 1 may be left out."""
 
-    G: PositiveInt = 1
-    N: PositiveInt = 1
-    P: PositiveInt = 1
-    Q: PositiveInt = 1
-    X: PositiveInt = 1
+    G: TripCount = 1
+    N: TripCount = 1
+    P: TripCount = 1
+    Q: TripCount = 1
+    X: TripCount = 1
 
 
 class GroupModel(Strict):
@@ -59,22 +62,29 @@ class MappingModel(Strict):
 
     def value(self, layer: str) -> Mapping:
         """The checked value."""
+        for key in ("spatial", "L3", "L2", "L1", "L0"):
+            factors: DimsModel = getattr(self, key)
+            if max(factors.value()) > MAX_SIZE:
+                raise FileError(f"mappings.{layer}.{key}: a factor is larger than any loop: it is at most {MAX_SIZE}")
         orders: dict[str, str] = {}
         for level, factors in (("L1", self.L1), ("L2", self.L2), ("L3", self.L3)):
             order: str | None = getattr(self.order, level)
             if order is None and sum(trips > 1 for trips in factors.value()) > 1:
                 raise FileError(f"mappings.{layer}.order.{level}: more than one loop runs at {level}: give their order")
-            orders[level] = order or DEFAULT_ORDER
-        return Mapping(
-            spatial=self.spatial.value(),
-            l0=self.L0.value(),
-            l1=self.L1.value(),
-            l2=self.L2.value(),
-            l3=self.L3.value(),
-            order1=orders["L1"],
-            order2=orders["L2"],
-            order3=orders["L3"],
-        )
+            orders[level] = DEFAULT_ORDER if order is None else order
+        try:
+            return Mapping(
+                spatial=self.spatial.value(),
+                l0=self.L0.value(),
+                l1=self.L1.value(),
+                l2=self.L2.value(),
+                l3=self.L3.value(),
+                order1=orders["L1"],
+                order2=orders["L2"],
+                order3=orders["L3"],
+            )
+        except ScheduleError as error:
+            raise FileError(f"mappings.{layer}: {error}") from None
 
 
 class StatedCost(Strict):

@@ -105,6 +105,10 @@ def _misalignments(schedule: Schedule, group: Group) -> Iterator[str]:
     if trips.G > 1 and (len({layer.dims.G for layer in members}) > 1 or members[0].dims.G == 1):
         told = ", ".join(f"{layer.name} {layer.dims.G}" for layer in members)
         yield f"G is shared ({trips.G} trips), but its layers have no common G > 1 ({told})"
+    for layer in members:
+        fused = any(schedule.is_fused(edge) for edge in schedule.workload.producers[layer.name])
+        if trips.G > 1 and fused and sum(operand.port == "input" for operand in layer.inputs) > 1:
+            yield f"G is shared ({trips.G} trips), but {layer.name} reads a concatenation, whose groups differ"
     if trips.X > 1 and (reason := _no_channel_loop(schedule, members)) is not None:
         yield f"X is shared ({trips.X} trips), but {reason}"
     for layer in members:
@@ -198,15 +202,15 @@ def _cut_tensors(schedule: Schedule, group: Group) -> Iterator[str]:
                 yield f"{edge.source} is transposed for {name}, so N, P and Q must not be shared (trips {_told(group)})"
         for operator in layer.epilogue:
             if operator in ("flatten", "global_pool") and max(trips.P, trips.Q) > 1:
-                yield f"{operator} of {name} needs whole rows and columns, so P and Q must not be shared"
+                yield f"{operator} of {name} needs whole images, so P and Q must not be shared (trips {_told(group)})"
             if operator in ("flatten", "layer_norm") and max(trips.G, trips.X) > 1:
-                yield f"{operator} of {name} needs all channels, so G and X must not be shared"
+                yield f"{operator} of {name} needs all channels, so G and X must not be shared (trips {_told(group)})"
             if operator == "softmax" and trips.X > 1:
-                consumer = schedule.workload[group.layers[-1]]
-                if not schedule.hardware.online_softmax:
-                    yield f"softmax of {name} needs whole rows, {schedule.hardware.name} has no online softmax for X"
-                elif group in _computable(schedule) and footprint(schedule, consumer, (0, 0)).spills > 0:
-                    yield f"softmax of {name} under X needs the sums of {consumer.name} in L1, but they spill"
+                consumer, machine = schedule.workload[group.layers[-1]], schedule.hardware
+                if not machine.online_softmax:
+                    yield f"softmax of {name} needs whole rows, X is {trips.X} and {machine.name} has no online softmax"
+                elif group in _computable(schedule) and (spills := footprint(schedule, consumer, (0, 0)).spills) > 0:
+                    yield f"softmax of {name} under X needs the sums of {consumer.name} in L1, but {spills:,} spill"
 
 
 def _told(group: Group) -> str:
@@ -217,8 +221,8 @@ def one_sink(schedule: Schedule) -> Iterator[Violation]:
     """*one sink*: every layer of a group reaches the group's last layer through edges inside it."""
     for group in schedule.groups:
         reaching = {group.layers[-1]}
-        for name in reversed(group.layers):
-            if any(edge.target in reaching for edge in schedule.workload.consumers[name]):
+        for name in reversed(schedule.workload.topological):
+            if name in group.layers and any(edge.target in reaching for edge in schedule.workload.consumers[name]):
                 reaching.add(name)
         for name in group.layers:
             if name not in reaching:

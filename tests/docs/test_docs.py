@@ -1,0 +1,199 @@
+"""What the documentation says is so: its commands run, its examples hold, its links lead somewhere."""
+
+import doctest
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks import figures
+from docs.pages import PAGES, ROOT, Command, anchors, blocks, commands, links, prose, spans, table, text_of
+from fadiff import evaluate, load_schedule
+from fadiff.cli import app
+from fadiff.schedule.legality import RULES
+
+MODEL, PAPER, FILES = (ROOT / "docs" / f"{name}.md" for name in ("model", "paper", "files"))
+FOLDERS = ("src", "tests", "docs", "data", "benchmarks")
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, from which the repository's own data can be seen."""
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return tmp_path
+
+
+def write_files(page: Path, folder: Path) -> None:
+    for block in blocks(page):
+        if block.file:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+
+
+def run(command: Command) -> str:
+    """Run `fadiff ...`, with its output to a file where the command says so; searches take the quick method."""
+    words, target = command.words[1:], None
+    if ">" in words:
+        words, (_, target) = words[: words.index(">")], words[words.index(">") :]
+    if words[0] == "optimize" and "--method" not in words:
+        words += ["--method", "greedy"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, f"{command.line}: {result.output}"
+    if target is not None:
+        Path(target).write_text(result.stdout, encoding="utf-8")
+    return result.stdout
+
+
+def squeezed(line: str) -> str:
+    return " ".join(line.split())
+
+
+@each_page
+def test_commands_run_and_print_what_the_page_shows(page: Path, desk: Path):
+    write_files(page, desk)
+    for command in commands(page):
+        if command.words[0] != "fadiff":
+            continue
+        printed = {squeezed(line) for line in run(command).splitlines()}
+        for line in command.shown:
+            assert squeezed(line) in printed, f"{command.line} does not print: {line}"
+
+
+@each_page
+def test_other_commands_name_what_there_is(page: Path):
+    targets = set(re.findall(r"^(\w+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    for command in commands(page):
+        match command.words:
+            case ["make", target, *_]:
+                assert target in targets, command.line
+            case ["python", "-m", module, *_] if module.startswith("benchmarks."):
+                assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), command.line
+            case _:
+                pass
+
+
+@each_page
+def test_python_examples_run(page: Path, desk: Path):
+    write_files(page, desk)
+    names: dict[str, object] = {"__name__": page.stem}
+    for block in blocks(page):
+        if block.language != "python":
+            continue
+        if ">>>" not in block.text:
+            exec(compile(block.text, str(page), "exec"), names)
+            continue
+        example = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), 0)
+        said: list[str] = []
+        runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        assert runner.run(example, out=said.append, clear_globs=False).failed == 0, "".join(said)
+        names.update(example.globs)
+
+
+@each_page
+def test_links_lead_somewhere(page: Path):
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@each_page
+def test_paths_in_the_text_are_there(page: Path):
+    for span in spans(page):
+        if span.split("/")[0] in FOLDERS and "/" in span and not re.search(r"[\s*<{]", span):
+            assert (ROOT / span).exists(), span
+
+
+@each_page
+def test_names_of_the_package_are_there(page: Path):
+    for span in spans(page):
+        if re.fullmatch(r"fadiff(\.\w+)+", span):
+            resolve(span)
+
+
+def resolve(name: str) -> object:
+    """What a dotted name stands for: a module, or something in one."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found: object = import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            found = getattr(found, part)
+        return found
+    raise AssertionError(name)
+
+
+def test_the_model_page_names_files_of_the_package():
+    files = re.findall(r"`([a-z_/]+(?:\.\w+)?)`", " ".join(table(MODEL, "## 14. Where it lives").values()))
+    assert len(files) > 10
+    for name in files:
+        assert name == "fuse" or (ROOT / "src" / "fadiff" / name).exists(), name
+
+
+def test_the_model_page_lists_every_rule():
+    listed = [name.strip("*") for name in table(MODEL, "## 8. When a schedule is legal")]
+    assert listed == [*RULES, "shapes"]
+
+
+def test_the_example_to_check_by_hand_is_right(desk: Path):
+    write_files(FILES, desk)
+    evaluation = evaluate(load_schedule("toy.schedule.json"))
+    words = {name: int(np.asarray(values)[0]) for name, values in evaluation.layers.traffic._asdict().items()}
+    told = {name: int(number.replace(",", "")) for name, number in table(MODEL, EXAMPLE).items()}
+    assert told == {
+        "MACs": words["macs"],
+        "fill2(W)": words["l2_weight_fill"],
+        "fill2(I)": words["l2_input_fill"],
+        "fill0(W)": words["l0_weight_fill"],
+        "reads of I": words["l2_input_read"],
+        "L1 updates": words["l1_update"],
+        "copy to L2": words["l2_output_copy"],
+        "buffer": int(np.asarray(evaluation.needs.buffer)[0]),
+    }
+    page = text_of(MODEL)
+    assert f"{int(np.max(np.asarray(evaluation.needs.l2_bytes))):,} bytes" in page
+    assert f"{evaluation.energy_pj:,.1f} pJ and {evaluation.cycles:,.0f} cycles" in page
+
+
+EXAMPLE = "## 11. An example to check by hand"
+
+
+def test_errors_of_the_energy_network_are_those_of_its_file():
+    about = json.loads(text_of(ROOT / "src" / "fadiff" / "hardware" / "energy_weights.json"))
+    held_out = len(about["held_out"]["rows"])
+    for name, part, rows in (
+        ("training", about["training"], about["table"]["rows"] - held_out),
+        ("held out", about["held_out"], held_out),
+    ):
+        median, p90, rms = part["median_relative_error"], part["p90_relative_error"], part["rms_log_error"]
+        assert f"| {name} | {rows} | {median:.2%} | {p90:.2%} | {rms} |" in text_of(MODEL)
+
+
+@pytest.mark.parametrize("page", [MODEL, PAPER], ids=lambda page: page.name)
+def test_numbers_against_timeloop_are_those_of_the_report(page: Path):
+    report = squeezed(text_of(ROOT / "docs" / "validation-timeloop.md"))
+    quoted = [line for line in prose(page).splitlines() if re.search(r"tau|[Aa]ccuracy|mappings|double step", line)]
+    numbers = set(re.findall(r"\d[\d,]*\.\d{4}%?|\d,\d{3}", " ".join(quoted)))
+    assert len(numbers) >= 5
+    for number in numbers:
+        assert number in report, number
+
+
+@pytest.mark.parametrize("tone", ["light", "dark"])
+def test_pictures_are_the_ones_the_script_draws(tone: str):
+    palette = {"light": figures.LIGHT, "dark": figures.DARK}[tone]
+    drawn = figures.draw(load_schedule(figures.SCHEDULE), palette)
+    made = text_of(figures.IMAGES / f"schedule-{tone}.svg")
+    assert drawn == made, "python -m benchmarks.figures makes them anew"
