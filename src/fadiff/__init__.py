@@ -8,7 +8,7 @@ A network and an accelerator, by name or from files:
 >>> isinstance(network, fadiff.Workload), isinstance(machine, fadiff.Hardware)
 (True, True)
 
-A schedule for them, its price, and the rules it breaks (none):
+A schedule for them, its price, and the rules it breaks (none); ``fadiff.optimize`` finds a better one in seconds:
 
 >>> schedule = fadiff.greedy(network, machine)
 >>> fadiff.violations(schedule)
@@ -61,7 +61,7 @@ from fadiff.workload import Dims, Input, Layer, Workload, load_model
 
 if TYPE_CHECKING:
     from fadiff.report.agreement import verify
-    from fadiff.search import greedy
+    from fadiff.search import greedy, optimize
 
 __version__ = version("fadiff-scheduler")
 
@@ -81,12 +81,13 @@ __all__ = [
     "load_hardware",
     "load_model",
     "load_schedule",
+    "optimize",
     "save_schedule",
     "verify",
     "violations",
 ]
 
-_LOADED_ON_FIRST_USE = {"greedy": "fadiff.search", "verify": "fadiff.report.agreement"}
+_LOADED_ON_FIRST_USE = {"greedy": "fadiff.search", "optimize": "fadiff.search", "verify": "fadiff.report.agreement"}
 """Search and execution bring large libraries with them, which reading and pricing a schedule can do without."""
 
 

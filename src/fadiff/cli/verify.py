@@ -23,7 +23,12 @@ from fadiff.report.agreement import Agreement, WordCount, compare
 from fadiff.schedule import Schedule
 
 DOES_NOT_HOLD = 1
-REASONS = {"padding": "less through padding", "warm-up": "more through warm-up", "differs": "that differ"}
+REASONS = {
+    "padding": "less through padding",
+    "lead": "less in layers that lead",
+    "warm-up": "more through warm-up",
+    "differs": "that differ",
+}
 SHOWN_DIFFERENCES = 20
 """Counts that disagree are listed up to here; --layers lists all."""
 

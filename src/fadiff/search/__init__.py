@@ -1,5 +1,7 @@
 """Search: every method that turns a workload and an accelerator into a schedule."""
 
+from fadiff.search.driver import Incumbent, Result, Settings, Status
 from fadiff.search.greedy import greedy
+from fadiff.search.optimize import METHODS, optimize
 
-__all__ = ["greedy"]
+__all__ = ["METHODS", "Incumbent", "Result", "Settings", "Status", "greedy", "optimize"]

@@ -12,12 +12,11 @@ from fadiff.schedule import Mapping, Schedule
 from fadiff.search.climb import ORDER1, ORDER2, ORDERS3
 from fadiff.search.conditions import Condition, Problem
 from fadiff.search.groups import Plan
+from fadiff.search.options import Options
 from fadiff.workload import Dims
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from fadiff.search.options import Options
 
 PRICES_OF_L2 = np.concatenate([[0.0], np.geomspace(1e-4, 10.0, 16)])
 """Multipliers tried for the bytes that a group keeps, in units of the network's price per whole L2."""
@@ -35,10 +34,30 @@ class Choice(NamedTuple):
     l1_bytes: float
 
 
+def as_options(chosen: Choice) -> Options:
+    """A choice as the only option."""
+    return Options(
+        chosen.factors[:, :, None],
+        np.array([chosen.order]),
+        np.array([chosen.energy_pj]),
+        np.array([chosen.cycles]),
+        np.array([chosen.kept]),
+        np.array([chosen.passing]),
+        np.array([chosen.l1_bytes]),
+    )
+
+
+class Seat(NamedTuple):
+    """A plan with the condition of each of its layers."""
+
+    plan: Plan
+    conditions: tuple[Condition, ...]
+
+
 class Filled(NamedTuple):
     """A group with a choice for each of its layers."""
 
-    plan: Plan
+    seat: Seat
     choices: tuple[Choice, ...]
     price: float
 
@@ -56,12 +75,13 @@ def choice(options: Options, index: int) -> Choice:
     )
 
 
+def seat(problem: Problem, plan: Plan) -> Seat:
+    """A plan with its conditions, found once and used in every cut."""
+    return Seat(plan, problem.conditions(plan.group))
+
+
 def fill(
-    problem: Problem,
-    plan: Plan,
-    options: MappingOf[Condition, Options],
-    weights: tuple[float, float],
-    worth: float = np.inf,
+    problem: Problem, seat: Seat, options: MappingOf[Condition, Options], weights: tuple[float, float], worth: float
 ) -> Filled | None:
     """The cheapest choice of options that fits in L2 together; None where there is none below `worth`.
 
@@ -69,14 +89,9 @@ def fill(
     sum of kept + max over v of (passing_v + live_v) <= L2. For each value M that the maximum may take, the kept bytes
     are a knapsack of L2 - M, solved over a range of prices for a byte.
     """
-    conditions = [problem.condition(name, plan.group) for name in plan.group.layers]
+    plan, conditions = seat
     mine = [options[condition] for condition in conditions]
-    prices = [
-        (weights[0] * o.energy_pj + weights[1] * o.cycles) * problem.repeat(c)
-        for o, c in zip(mine, conditions, strict=True)
-    ]
-    if any(not p.size for p in prices) or sum(p.min() for p in prices) >= worth:
-        return None
+    prices = [_prices(problem, o, c, weights) for o, c in zip(mine, conditions, strict=True)]
     capacity = problem.hardware.usable_l2_bytes
     width = max(p.size for p in prices)
     price = np.stack([_pad(p, width, np.inf) for p in prices])
@@ -100,33 +115,46 @@ def fill(
     if total[at] >= worth:
         return None
     choices = tuple(choice(o, int(i)) for o, i in zip(mine, best[at], strict=True))
-    return Filled(plan, choices, float(total[at]))
+    return Filled(seat, choices, float(total[at]))
 
 
 def _pad(values: NDArray[np.float64], width: int, fill_value: float) -> NDArray[np.float64]:
     return np.pad(values, (0, width - values.size), constant_values=fill_value)
 
 
+def _prices(
+    problem: Problem, options: Options, condition: Condition, weights: tuple[float, float]
+) -> NDArray[np.float64]:
+    return (weights[0] * options.energy_pj + weights[1] * options.cycles) * problem.repeat(condition)
+
+
 def cut(
     problem: Problem,
-    plans: Sequence[Plan],
+    seats: Sequence[Seat],
     options: MappingOf[Condition, Options],
     weights: tuple[float, float],
 ) -> list[Filled]:
     """Cut the network into groups of least total price, by dynamic programming over cut points.
 
-    `plans` must hold one plan of every single layer. best[j] = min over plans that end at j of best[i] + price.
+    `seats` must hold one plan of every single layer. best[j] = min over plans that end at j of best[i] + price.
+    Plans are tried in the order of a lower bound, the sum of their layers' cheapest options.
     """
+    cheapest = {c: _prices(problem, o, c, weights).min(initial=np.inf) for c, o in options.items()}
     place = problem.workload.depth
-    ending: dict[int, list[Plan]] = {}
-    for plan in plans:
-        ending.setdefault(place[plan.group.layers[-1]] + 1, []).append(plan)
     count = len(problem.workload.layers)
+    ending: list[list[tuple[float, Seat]]] = [[] for _ in range(count + 1)]
+    for one in seats:
+        bound = sum(cheapest[c] for c in one.conditions)
+        ending[place[one.plan.group.layers[-1]] + 1].append((bound, one))
     best: list[tuple[float, Filled | None]] = [(0.0, None), *((np.inf, None) for _ in range(count))]
     for stop in range(1, count + 1):
-        for plan in ending[stop]:
-            before = best[stop - len(plan.group.layers)][0]
-            filled = fill(problem, plan, options, weights, worth=best[stop][0] - before)
+        bounds = [(best[stop - len(s.conditions)][0] + bound, i) for i, (bound, s) in enumerate(ending[stop])]
+        for bound, i in sorted(bounds):
+            if bound >= best[stop][0]:
+                break
+            one = ending[stop][i][1]
+            before = best[stop - len(one.conditions)][0]
+            filled = fill(problem, one, options, weights, worth=best[stop][0] - before)
             if filled is not None:
                 best[stop] = (before + filled.price, filled)
     groups: list[Filled] = []
@@ -135,18 +163,19 @@ def cut(
         filled = best[stop][1]
         assert filled is not None, "every layer has a plan of its own"
         groups.append(filled)
-        stop -= len(filled.plan.group.layers)
+        stop -= len(filled.choices)
     return groups[::-1]
 
 
 def to_schedule(problem: Problem, groups: Sequence[Filled]) -> Schedule:
     """The groups and their choices as a schedule."""
     mappings: dict[str, Mapping] = {}
-    for filled in groups:
-        for name, chosen in zip(filled.plan.group.layers, filled.choices, strict=True):
+    for (plan, conditions), choices, _ in groups:
+        for name, condition, chosen in zip(plan.group.layers, conditions, choices, strict=True):
             if problem.workload[name].is_mac:
-                mappings[name] = _mapping(problem, problem.condition(name, filled.plan.group), chosen)
-    return Schedule(problem.workload, problem.hardware, tuple(filled.plan.group for filled in groups), mappings)
+                mappings[name] = _mapping(problem, condition, chosen)
+    groups_in_order = tuple(filled.seat.plan.group for filled in groups)
+    return Schedule(problem.workload, problem.hardware, groups_in_order, mappings)
 
 
 def _mapping(problem: Problem, condition: Condition, chosen: Choice) -> Mapping:

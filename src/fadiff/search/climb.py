@@ -152,18 +152,22 @@ def _neighbours(factors: Array, moves: Moves, *, pairs: bool) -> Array:
 class _Climb(NamedTuple):
     factors: Array
     price: Array
-    moved: Array
+    moving: Array
+    """``[rows]`` whether the last round moved the row."""
     rounds: Array
 
 
 @partial(jax.jit, static_argnames=("pairs",))
 def climb(
     rows: Rows, start: Array, moves: Moves, hardware: HardwareArrays, axes: Array, max_rounds: Array, *, pairs: bool
-) -> tuple[Array, Priced]:
-    """Take the best move of every row (the best two with `pairs`) until none improves, or the rounds are over."""
+) -> tuple[Array, Priced, Array]:
+    """Take the best move of every row (the best two with `pairs`) until none improves, or the rounds are over.
+
+    Returns the mappings ``[5, 8, rows]``, their prices, and which rows could go on.
+    """
 
     def unfinished(state: _Climb) -> Array:
-        return state.moved & (state.rounds < max_rounds)
+        return state.moving.any() & (state.rounds < max_rounds)
 
     def advance(state: _Climb) -> _Climb:
         tried = _neighbours(state.factors, moves, pairs=pairs)
@@ -175,10 +179,11 @@ def climb(
         return _Climb(
             factors=jnp.where(improves, taken, state.factors),
             price=jnp.where(improves, lowest, state.price),
-            moved=improves.any(),
+            moving=improves,
             rounds=state.rounds + 1,
         )
 
     first = price(rows, start, hardware, axes).price
-    final = jax.lax.while_loop(unfinished, advance, _Climb(start, first, jnp.array(True), jnp.array(0)))
-    return final.factors, price(rows, final.factors, hardware, axes)
+    begin = _Climb(start, first, jnp.ones(start.shape[-1], dtype=bool), jnp.array(0))
+    final = jax.lax.while_loop(unfinished, advance, begin)
+    return final.factors, price(rows, final.factors, hardware, axes), final.moving

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float32]
 
-ALONE = Group(("",))
-"""The group of a layer that runs on its own, whatever its name."""
-
 
 class Condition(NamedTuple):
     """A layer (its number stands for all identical ones) and its place in a group."""
@@ -63,25 +60,29 @@ class Problem:
         )
         self.steps = [_steps(layer, hardware) for layer in workload.layers]
 
-    def condition(self, name: str, group: Group) -> Condition:
-        """The condition of a layer in a group (of itself alone: not fused)."""
-        inside = set(group.layers) - {name}
-        arriving = [e for e in self.workload.producers[name] if e.source in inside]
-        leaving = self.workload.consumers[name]
-        copied = any(e.target in inside for e in leaving)
-        role = ("K" if group.layers[0] == name else "C") if group.trips.X > 1 else ""
+    def conditions(self, group: Group) -> tuple[Condition, ...]:
+        """The condition of each layer of a group; a layer in a group of its own is not fused."""
+        inside = frozenset(group.layers)
         softmax = any("softmax" in self.workload[member].epilogue for member in group.layers)
+        nesting = group.nesting
+        return tuple(self._condition(name, group, nesting, inside, softmax) for name in group.layers)
+
+    def _condition(self, name: str, group: Group, nesting: str, inside: frozenset[str], softmax: bool) -> Condition:
+        arriving = [edge for edge in self.workload.producers[name] if edge.source in inside]
+        leaving = self.workload.consumers[name]
+        copied = any(edge.target in inside for edge in leaving)
+        role = ("K" if group.layers[0] == name else "C") if group.trips.X > 1 else ""
         return Condition(
             layer=self.twin[self.number[name]],
             trips=group.trips,
-            nesting=group.nesting,
+            nesting=nesting,
             x_role=role,
-            fused_channels=sum(e.channels for e in arriving),
-            fused_weight=any(e.port == "weight" for e in arriving),
-            fused_addends=sum(e.port == "addend" for e in arriving),
-            drained=not leaving or any(e.target not in inside for e in leaving),
+            fused_channels=sum(edge.channels for edge in arriving),
+            fused_weight=any(edge.port == "weight" for edge in arriving),
+            fused_addends=sum(edge.port == "addend" for edge in arriving),
+            drained=not leaving or any(edge.target not in inside for edge in leaving),
             copied=copied,
-            grouped=bool(inside),
+            grouped=len(inside) > 1,
             must_complete=copied or (role == "C" and softmax),
         )
 

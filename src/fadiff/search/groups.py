@@ -7,8 +7,8 @@ must fit beside the buffers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 from math import gcd
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from fadiff.workload import Edge, Layer, Workload
 
 LONGEST_GROUP = 32
-"""Layers in a group at most; the work of planning grows with its square."""
+MOST_RUNS = 8192
+"""Layers in a group at most, and runs of layers looked at: in networks of hundreds of layers groups stay shorter."""
 BUFFER_SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
 """Plans are kept for buffers that leave different shares of L2 to tiles and pinned weights."""
 PLANS_PER_SHARE = 3
@@ -46,24 +47,88 @@ def divisors(number: int) -> list[int]:
 
 
 def plans(workload: Workload, hardware: Hardware) -> Iterator[Plan]:
-    """Every plan of two layers or more, shortest first for each first layer."""
+    """Every plan of two layers or more, shortest first for each first layer.
+
+    Runs of the same shapes, joined in the same way, have the same plans: they are made once.
+    """
     names = workload.topological
+    longest = max(4, min(LONGEST_GROUP, MOST_RUNS // len(names)))
+    made: dict[tuple[object, ...], tuple[int, list[Plan]]] = {}
     for start in range(len(names)):
-        for stop in range(start + 2, min(len(names), start + LONGEST_GROUP) + 1):
-            segment = [workload[name] for name in names[start:stop]]
-            fused = _inner_edges(workload, segment)
-            trips = _shared_trips(workload, segment, fused)
-            live = _live_bytes(workload, segment, fused, trips)
-            fits = live.max(axis=1) <= hardware.usable_l2_bytes
-            if not fits.any():
+        for stop in range(start + 2, min(len(names), start + longest) + 1):
+            members = names[start:stop]
+            key = _pattern(workload, members)
+            if key not in made:
+                run = Run(workload, members)
+                made[key] = (run.smallest_bytes, list(run.plans(hardware)))
+            smallest_bytes, found = made[key]
+            if smallest_bytes > hardware.usable_l2_bytes:
                 # Longer runs allow no other trip counts and hold more buffers: none of them fits either.
                 break
-            if _may_be_group(segment, fused):
-                layers = tuple(layer.name for layer in segment)
-                for i in _spread(live.max(axis=1), trips, hardware.usable_l2_bytes, PLANS_PER_SHARE):
-                    group = Group(layers, Trips(*(int(t) for t in trips[:, i])))
-                    yield Plan(group, tuple(int(b) for b in live[i]))
-                yield from _channel_plans(workload, segment, hardware)
+            yield from (replace(plan, group=replace(plan.group, layers=members)) for plan in found)
+
+
+def _pattern(workload: Workload, names: tuple[str, ...]) -> tuple[object, ...]:
+    """All that the plans of a run depend on: shapes, epilogues, and the edges between its layers."""
+    place = {name: i for i, name in enumerate(names)}
+    layers = [workload[name] for name in names]
+    shapes = tuple((x.kind, x.dims, x.stride, x.dilation, x.stored, x.epilogue, x.repeat) for x in layers)
+    edges = tuple((place.get(e.source), i, e.port) for i, name in enumerate(names) for e in workload.producers[name])
+    return shapes, edges
+
+
+class Run:
+    """Layers that are neighbours in topological order, and the trip counts they could share as a group."""
+
+    def __init__(self, workload: Workload, names: tuple[str, ...]) -> None:
+        self.workload = workload
+        self.names = names
+        self.segment = [workload[name] for name in names]
+        self.fused = _inner_edges(workload, self.segment)
+        self.trips = _shared_trips(workload, self.segment, self.fused)
+        """``[5, candidates]`` G, N, P, Q, X"""
+        self.live = _live_bytes(workload, self.segment, self.fused, self.trips)
+        """``[candidates, layers]`` bytes of live buffers while each layer runs"""
+
+    @property
+    def smallest_bytes(self) -> int:
+        """L2 that the buffers take at least, whatever the trip counts."""
+        return int(self.live.max(axis=1).min())
+
+    @property
+    def may_be_group(self) -> bool:
+        """Whether the rules *one sink* and *repeat* allow the group."""
+        feeding = {edge.source for edge in self.fused}
+        fed = all(layer.name in feeding for layer in self.segment[:-1])
+        return fed and len({layer.repeat for layer in self.segment}) == 1
+
+    @property
+    def must_be_whole(self) -> bool:
+        """Whether a weight port, a transpose, a flatten or a global pool forbids to tile rows and columns."""
+        return _whole(self.workload, self.fused) or not {"flatten", "global_pool"}.isdisjoint(
+            operator for layer in self.segment for operator in layer.epilogue
+        )
+
+    def plans(self, hardware: Hardware) -> Iterator[Plan]:
+        """Plans worth trying; none if the run may not be a group."""
+        if self.may_be_group:
+            peak = self.live.max(axis=1)
+            for i in _spread(peak, self.trips, hardware.usable_l2_bytes, PLANS_PER_SHARE):
+                yield self._plan(i)
+            yield from _channel_plans(self.workload, self.segment, hardware)
+
+    def nearest_plan(self, hardware: Hardware, wanted: Sequence[float]) -> Plan | None:
+        """The plan whose trips are nearest to `wanted` (logs of G, N, P, Q); None if none fits."""
+        if not self.may_be_group:
+            return None
+        distance = np.square(np.log(self.trips[:4]) - np.asarray(wanted)[:, None]).sum(axis=0)
+        distance[self.live.max(axis=1) > hardware.usable_l2_bytes] = np.inf
+        i = int(distance.argmin())
+        return self._plan(i) if np.isfinite(distance[i]) else None
+
+    def _plan(self, i: int) -> Plan:
+        trips = Trips(*(int(t) for t in self.trips[:, i]))
+        return Plan(Group(self.names, trips), tuple(int(b) for b in self.live[i]))
 
 
 def _inner_edges(workload: Workload, segment: list[Layer]) -> list[Edge]:
@@ -71,19 +136,12 @@ def _inner_edges(workload: Workload, segment: list[Layer]) -> list[Edge]:
     return [edge for layer in segment for edge in workload.producers[layer.name] if edge.source in inside]
 
 
-def _may_be_group(segment: list[Layer], fused: list[Edge]) -> bool:
-    """Whether the rules *one sink* and *repeat* allow the group."""
-    feeding = {edge.source for edge in fused}
-    return all(layer.name in feeding for layer in segment[:-1]) and len({layer.repeat for layer in segment}) == 1
-
-
 def _shared_trips(workload: Workload, segment: list[Layer], fused: list[Edge]) -> NDArray[np.int64]:
     """``[5, plans]`` trip counts of G, N, P, Q, X that the rules *aligned* and *whole* allow (X stays 1)."""
     epilogues = {operator for layer in segment for operator in layer.epilogue}
-    whole = any(e.port == "weight" or _is_transposed(workload, e) for e in fused)
     feeding = {edge.source for edge in fused}
     n = p = q = g = [1]
-    if not whole:
+    if not _whole(workload, fused):
         if all(workload[e.source].dims.N == workload[e.target].dims.N for e in fused):
             n = divisors(reduce(gcd, (layer.dims.N for layer in segment)))
         if epilogues.isdisjoint({"flatten", "global_pool"}):
@@ -96,8 +154,9 @@ def _shared_trips(workload: Workload, segment: list[Layer], fused: list[Edge]) -
     return np.array(list(product(g, n, p, q, [1]))).T
 
 
-def _is_transposed(workload: Workload, edge: Edge) -> bool:
-    return edge.port == "input" and "transpose" in workload[edge.source].epilogue
+def _whole(workload: Workload, fused: list[Edge]) -> bool:
+    """Whether an edge hands over a tensor that must be complete before it is used."""
+    return any(e.port == "weight" or (e.port == "input" and "transpose" in workload[e.source].epilogue) for e in fused)
 
 
 def _live_bytes(
@@ -134,7 +193,7 @@ def _spread(peak: NDArray[np.int64], trips: NDArray[np.int64], capacity: int, mo
     """
     iterations = trips[1:].prod(axis=0)
     chosen: set[int] = set()
-    for groups, share in product(np.unique(trips[0]), BUFFER_SHARES):
+    for groups, share in product(sorted({int(g) for g in trips[0]}), BUFFER_SHARES):
         fitting = np.flatnonzero((peak <= share * capacity) & (trips[0] == groups))
         if fitting.size:
             ranked = fitting[np.lexsort((peak[fitting], iterations[fitting]))]

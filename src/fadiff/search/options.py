@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from functools import lru_cache
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
 
-from fadiff.search.climb import climb
+from fadiff.search.climb import Priced, climb
 from fadiff.search.conditions import Budgets, Condition, Problem, bucket, prime_powers, useful_slots
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
+    from jax import Array
     from numpy.typing import NDArray
 
     FloatArray = NDArray[np.float32]
 
 ROW_CHUNKS = (32, 128, 512)
+PAIR_CHUNKS = (8, 32)
 """Rows of one compiled call: few sizes, so that programs are reused."""
-BUDGET_SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625)
-"""Shares of L2 for which each condition of a group gets its best mapping."""
+ROUNDS_PER_CALL = np.int32(8)
+THRIFT = 0.4
+"""Each further option of a condition may take this share of the L2 that the one before took."""
+FURTHER_OPTIONS = 3
+LITTLE_L2 = 1 / 32
+"""Share of L2 below which a smaller option is not worth looking for."""
 
 
 class Options(NamedTuple):
@@ -75,43 +83,60 @@ class Row(NamedTuple):
     l1_bytes: float
 
 
-def solve(
-    problem: Problem, rows: Sequence[Row], weights: tuple[float, float], *, pairs: bool, max_rounds: int = 60
-) -> Options:
-    """Climb from every row; options in the order of rows, with infinite energy where nothing fits."""
-    chunk = bucket(len(rows), ROW_CHUNKS[:1] if pairs else ROW_CHUNKS)
-    chunk = min(chunk, ROW_CHUNKS[0] if pairs else ROW_CHUNKS[-1])
-    results = [
-        _solve_chunk(problem, rows[at : at + chunk], chunk, weights, pairs=pairs, max_rounds=max_rounds)
-        for at in range(0, len(rows), chunk)
-    ]
-    return join(results)
+def solve(problem: Problem, rows: Sequence[Row], weights: tuple[float, float], *, pairs: bool) -> Options:
+    """Climb from every row; options in the order of rows, with infinite energy where nothing fits.
+
+    Rows finish after different numbers of rounds: after a few, those that still move are gathered into fuller chunks.
+    """
+    left = list(range(len(rows)))
+    current = list(rows)
+    found: list[Options | None] = [None] * len(rows)
+    while left:
+        sizes = PAIR_CHUNKS if pairs else ROW_CHUNKS
+        chunk = min(bucket(len(left), sizes), sizes[-1])
+        moving: list[int] = []
+        for at in range(0, len(left), chunk):
+            numbers = left[at : at + chunk]
+            options, unfinished = _solve_chunk(problem, [current[i] for i in numbers], chunk, weights, pairs=pairs)
+            for j, i in enumerate(numbers):
+                if unfinished[j]:
+                    current[i] = current[i]._replace(start=options.factors[:, :, j])
+                    moving.append(i)
+                else:
+                    found[i] = subset(options, slice(j, j + 1))
+        left = moving
+    return join([options for options in found if options is not None])
 
 
 def _solve_chunk(
-    problem: Problem, rows: Sequence[Row], size: int, weights: tuple[float, float], *, pairs: bool, max_rounds: int
-) -> Options:
-    """One compiled call; missing rows repeat the last."""
+    problem: Problem, rows: Sequence[Row], size: int, weights: tuple[float, float], *, pairs: bool
+) -> tuple[Options, NDArray[np.bool_]]:
+    """One compiled call, and which rows still moved at its end; missing rows repeat the last."""
     filled = [*rows, *([rows[-1]] * (size - len(rows)))]
     conditions = [row.condition for row in filled]
     budgets = Budgets(*(np.array(values, dtype=np.float32) for values in list(zip(*filled, strict=True))[2:]))
     start = np.stack([row.start for row in filled], axis=-1)
     packed = problem.rows(conditions, budgets, weights)
-    factors, priced = climb(
-        packed, start, problem.moves(conditions), problem.machine, problem.axes, np.int32(max_rounds), pairs=pairs
+    results: tuple[FloatArray, Priced, NDArray[np.bool_]] = jax.device_get(
+        climb(packed, start, problem.moves(conditions), problem.machine, problem.axes, ROUNDS_PER_CALL, pairs=pairs)
     )
-    factors, priced = jax.device_get((factors, priced))
+    factors, priced, moving = results
     count = len(rows)
-    fits = np.isfinite(priced.price[:count])
-    return Options(
-        factors=np.asarray(factors)[:, :, :count],
+    fits = np.isfinite(np.asarray(priced.price)[:count])
+
+    def wide(values: Array) -> NDArray[np.float64]:
+        return np.asarray(values, dtype=np.float64)[:count]
+
+    options = Options(
+        factors=factors[:, :, :count],
         order=np.asarray(priced.order)[:count].astype(np.int64),
-        energy_pj=np.where(fits, np.asarray(priced.energy_pj, dtype=np.float64)[:count], np.inf),
-        cycles=np.where(fits, np.asarray(priced.cycles, dtype=np.float64)[:count], np.inf),
-        kept=np.asarray(priced.kept, dtype=np.float64)[:count],
-        passing=np.asarray(priced.passing, dtype=np.float64)[:count],
-        l1_bytes=np.asarray(priced.l1_bytes, dtype=np.float64)[:count],
+        energy_pj=np.where(fits, wide(priced.energy_pj), np.inf),
+        cycles=np.where(fits, wide(priced.cycles), np.inf),
+        kept=wide(priced.kept),
+        passing=wide(priced.passing),
+        l1_bytes=wide(priced.l1_bytes),
     )
+    return options, moving[:count]
 
 
 def from_dram(problem: Problem, condition: Condition) -> FloatArray:
@@ -154,21 +179,38 @@ def scattered(problem: Problem, condition: Condition, random: np.random.Generato
     return start
 
 
+def adapted(problem: Problem, condition: Condition, factors: NDArray[np.int64]) -> FloatArray:
+    """A start from a mapping made for another condition: shared trips are taken from L3 first, then from inside."""
+    start = factors.astype(np.int64).copy()
+    sizes = problem.workload.layers[condition.layer].dims
+    for d, (size, private) in enumerate(zip(sizes, problem.private_sizes(condition), strict=True)):
+        shared = size // private
+        for slot in (4, 3, 2, 1, 0):
+            part = gcd(int(start[slot, d]), shared)
+            start[slot, d] //= part
+            shared //= part
+    return start.astype(np.float32)
+
+
 @lru_cache(maxsize=4096)
 def _largest_divisor(number: int, most: int) -> int:
     return max(d for d in range(1, most + 1) if number % d == 0)
 
 
+Hints = MappingOf[int, Sequence["NDArray[np.int64]"]]
+"""Mappings ``[5, 8]`` worth starting from, by layer: spatial, t0, t1, t2, t3."""
+
+
 def alone(
     problem: Problem, conditions: Sequence[Condition], weights: tuple[float, float], seed: int, starts: int
 ) -> dict[Condition, Options]:
-    """The best mapping of each layer on its own: many starts, then moves in pairs from the best."""
+    """The best mapping of each layer on its own: many starts, then moves in pairs from the best two."""
     random = np.random.default_rng(seed)
     l2, l1 = problem.hardware.usable_l2_bytes, problem.hardware.usable_l1_bytes
 
     def rows(condition: Condition) -> list[Row]:
         begin = [from_dram(problem, condition), pinned(problem, condition)]
-        begin += [scattered(problem, condition, random) for _ in range(starts - 2)]
+        begin += [scattered(problem, condition, random) for _ in range(starts - len(begin))]
         return [Row(condition, start, l2, l2, l1) for start in begin]
 
     every = [row for condition in conditions for row in rows(condition)]
@@ -183,29 +225,57 @@ def alone(
     return {condition: subset(refined, slice(2 * i, 2 * i + 2)) for i, condition in enumerate(conditions)}
 
 
-def grouped(
-    problem: Problem, conditions: Sequence[Condition], weights: tuple[float, float], seed: int
+def hinted(
+    problem: Problem, conditions: Sequence[Condition], weights: tuple[float, float], hints: Hints
 ) -> dict[Condition, Options]:
-    """Mappings of layers inside groups: the best for each of several shares of L2."""
-    random = np.random.default_rng(seed)
+    """Mappings of layers on their own, climbed to from hints; only conditions that have a hint."""
     l2, l1 = problem.hardware.usable_l2_bytes, problem.hardware.usable_l1_bytes
-
-    def rows(condition: Condition) -> list[Row]:
-        # Both layers of a channel loop hold sums at the same time.
-        room1 = l1 / 2 if condition.x_role else l1
-        starts = (
-            from_dram(problem, condition),
-            pinned(problem, condition),
-            scattered(problem, condition, random),
-        )
-        return [Row(condition, start, share * l2, share * l2, room1) for share in BUDGET_SHARES for start in starts]
-
-    per_condition = [rows(condition) for condition in conditions]
-    found = solve(problem, [row for mine in per_condition for row in mine], weights, pairs=False)
+    rows = [
+        Row(condition, adapted(problem, condition, factors), l2, l2, l1)
+        for condition in conditions
+        for factors in hints.get(condition.layer, ())
+    ]
+    if not rows:
+        return {}
+    found = solve(problem, rows, weights, pairs=False)
     result: dict[Condition, Options] = {}
-    at = 0
-    for condition, mine in zip(conditions, per_condition, strict=True):
-        options = subset(found, slice(at, at + len(mine)))
-        at += len(mine)
-        result[condition] = subset(options, np.isfinite(options.energy_pj))
+    for condition in dict.fromkeys(row.condition for row in rows):
+        mine = np.array([row.condition == condition for row in rows])
+        result[condition] = subset(found, mine & np.isfinite(found.energy_pj))
     return result
+
+
+def grouped(
+    problem: Problem, conditions: Sequence[Condition], weights: tuple[float, float], seed: int, hints: Hints
+) -> dict[Condition, Options]:
+    """Mappings of layers inside groups: the best with all of L2, and the best with less and less of it."""
+    random = np.random.default_rng(seed)
+    l2, l1 = float(problem.hardware.usable_l2_bytes), float(problem.hardware.usable_l1_bytes)
+    result: dict[Condition, list[Options]] = {condition: [] for condition in conditions}
+    budget = dict.fromkeys(conditions, l2)
+    for stage in range(1 + FURTHER_OPTIONS):
+        rows: list[Row] = []
+        for condition, room in budget.items():
+            # Both layers of a channel loop hold sums at the same time.
+            room1 = l1 / 2 if condition.x_role else l1
+            known = hints.get(condition.layer, ())
+            second = adapted(problem, condition, known[0]) if known else scattered(problem, condition, random)
+            starts = [from_dram(problem, condition), second]
+            if stage == 0:
+                starts.append(pinned(problem, condition))
+            rows += [Row(condition, start, room, room, room1) for start in starts]
+        found = solve(problem, rows, weights, pairs=False)
+        used = found.kept + found.passing
+        price = weights[0] * found.energy_pj + weights[1] * found.cycles
+        each, following = len(rows) // len(budget), dict[Condition, float]()
+        for i, condition in enumerate(budget):
+            mine = slice(i * each, (i + 1) * each)
+            result[condition].append(subset(found, mine))
+            best = i * each + int(price[mine].argmin())
+            if np.isfinite(price[best]) and used[best] > LITTLE_L2 * l2:
+                following[condition] = THRIFT * used[best]
+        budget = following
+        if not budget:
+            break
+    everything = {condition: join(parts) for condition, parts in result.items()}
+    return {condition: subset(options, np.isfinite(options.energy_pj)) for condition, options in everything.items()}

@@ -1,0 +1,7 @@
+"""Settings that all tests share. Being here also puts this folder on the import path, for `oracle`."""
+
+from hypothesis import settings
+
+# The same examples on every run and on every machine: a red test is a change, never luck.
+settings.register_profile("fadiff", derandomize=True, deadline=None, database=None)
+settings.load_profile("fadiff")
