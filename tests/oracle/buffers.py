@@ -26,8 +26,6 @@ class Buffer:
     """The most it holds while each layer of the group runs."""
     interior: bool
     """Whether some tile and what is read right behind it touch no border, so that nothing of its halo is cut off."""
-    narrow: bool
-    """Whether tiles have two dimensions and their halo is higher than the whole image."""
 
 
 @dataclass
@@ -39,8 +37,6 @@ class Axis:
     last_read: dict
     """For each reader and stored line, the last trip that reads it."""
     interior: bool
-    narrow: bool
-    """Whether the lines between the first and the last that a trip asks for are more than there are."""
 
 
 def buffers(schedule, group):
@@ -86,8 +82,7 @@ def buffers(schedule, group):
             now += change
             name = group.layers[moment % len(members)]
             words_at[name] = max(words_at[name], now)
-        interior, narrow = high.interior and wide.interior, image and high.narrow
-        found[layer.name] = Buffer(max(words_at.values()), words_at, interior, narrow)
+        found[layer.name] = Buffer(max(words_at.values()), words_at, high.interior and wide.interior)
     return found
 
 
@@ -122,7 +117,7 @@ def _axis(members, axis, trips, image):
         made_in = [min(trip for trip in numbers if asked[trip] > line) for line in range(stored)]
         all_read = len(last_read) == stored * len({consumer.name for consumer, _ in reading})
         interior = all_read and (trips == 1 or next(uncut, None) is not None)
-        along[layer.name] = Axis(made_in, last_read, interior, any(asked[t] - first[t] > stored for t in numbers))
+        along[layer.name] = Axis(made_in, last_read, interior)
         computed_by[layer.name] = {trip: -(-line * computed // stored) for trip, line in asked.items()}
     return along
 

@@ -1,6 +1,5 @@
 """Every mapping of a tiny layer, and every schedule of a tiny network: what the search is measured against."""
 
-from functools import reduce
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -10,12 +9,10 @@ import numpy as np
 from fadiff.cost.arrays import LayerArrays, MappingArrays, Placement, pack_hardware, pack_layers, pack_schedule
 from fadiff.cost.capacity import needs
 from fadiff.cost.model import layer_costs
-from fadiff.schedule import Group, Trips
-from fadiff.schedule.footprint import group_steps
 from fadiff.search.climb import ORDER1, ORDER2, ORDERS3
 from fadiff.search.groups import divisors
 from fadiff.workload import DIMS
-from search.networks import cut_with, scheduled, shared_trips
+from search.networks import scheduled, shared_trips
 
 SEARCHED_ORDERS = tuple((ORDER1, ORDER2, order3) for order3 in ORDERS3)
 

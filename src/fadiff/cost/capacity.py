@@ -6,6 +6,7 @@ the integer rules of :mod:`fadiff.schedule.legality`, which share no code with t
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.cost.namespace import namespace
@@ -36,7 +37,8 @@ def buffer_words(layers: LayerArrays, fusion: Fusion, halo: Array) -> tuple[Arra
     """Size of each layer's L2 buffer, and whether it keeps a halo between iterations.
 
     n * channels * (h*w + keep): h = P' if trips(P) = 1, else min(P', max(p', p' + halo)); w likewise;
-    keep = (h-p')*(Q'-w) where rows and columns are both tiled: the line buffer.
+    keep = min(P', halo)*(Q'-w) where rows and columns are both tiled: the line buffer. Where other shared loops run
+    inside those over rows and columns, the halo (all but the tile itself) of each of their iterations waits.
     """
     xp = namespace(*fusion, halo)
     trips_g, trips_n, trips_p, trips_q = (fusion.trips[i] for i in range(4))
@@ -44,10 +46,25 @@ def buffer_words(layers: LayerArrays, fusion: Fusion, halo: Array) -> tuple[Arra
     p, q = rows / trips_p, cols / trips_q
     h = xp.where(trips_p > 1, xp.minimum(rows, xp.maximum(p, p + halo[0])), rows)
     w = xp.where(trips_q > 1, xp.minimum(cols, xp.maximum(q, q + halo[1])), cols)
-    keep = xp.where((trips_p > 1) & (trips_q > 1), (h - p) * (cols - w), 0)
+    lines = xp.minimum(rows, xp.maximum(halo[0], 0))
+    keep = xp.where((trips_p > 1) & (trips_q > 1), lines * (cols - w), 0)
+    tiled = xp.where(trips_p > 1, fusion.trip_rank[2], fusion.trip_rank[3])
+    waiting = reduce(
+        lambda a, b: a * b,
+        [
+            xp.where(rank > tiled, trips, 1)
+            for trips, rank in (
+                (trips_g, fusion.trip_rank[0]),
+                (trips_n, fusion.trip_rank[1]),
+                (fusion.x_trips[0], fusion.trip_rank[4]),
+            )
+        ],
+    )
+    held = h * w + keep
+    held = held + (waiting - 1) * (held - p * q)
     channels = layers.size[0] * layers.size[2] / (trips_g * fusion.x_trips[0])
     retained = ((h > p) & (trips_p > 1)) | ((w > q) & (trips_q > 1))
-    return layers.size[1] / trips_n * channels * (h * w + keep) * fusion.copied, retained
+    return layers.size[1] / trips_n * channels * held * fusion.copied, retained
 
 
 def needs(

@@ -148,10 +148,15 @@ def _buffer(
     p, q = rows // trips.P, cols // trips.Q
     h = rows if trips.P == 1 else min(rows, max(p, p + halo[0]))
     w = cols if trips.Q == 1 else min(cols, max(q, q + halo[1]))
-    line = (h - p) * (cols - w) if trips.P > 1 and trips.Q > 1 else 0
+    line = min(rows, max(0, halo[0])) * (cols - w) if trips.P > 1 and trips.Q > 1 else 0
+    held = h * w + line
+    # The halo of every iteration of a loop inside those over rows and columns waits for its next turn.
+    inside = group.nesting[group.nesting.index("P" if trips.P > 1 else "Q") :]
+    waiting = prod(trips._asdict()[d] for d in inside if d in "GN" or (d == "X" and x_dim == "K"))
+    held += (waiting - 1) * (held - p * q)
     channels = layer.channels // (trips.G * (trips.X if x_dim == "K" else 1))
     keeps_halo = (trips.P > 1 and h > p) or (trips.Q > 1 and w > q)
-    return layer.dims.N // trips.N * channels * (h * w + line), keeps_halo
+    return layer.dims.N // trips.N * channels * held, keeps_halo
 
 
 def group_steps(schedule: Schedule, group: Group, halo: dict[str, tuple[int, int]] | None = None) -> list[Step]:

@@ -176,7 +176,7 @@ def _live_bytes(
         p, q = rows // trips_p, cols // trips_q
         h = np.where(trips_p > 1, np.minimum(rows, np.maximum(p, p + halo_rows)), rows)
         w = np.where(trips_q > 1, np.minimum(cols, np.maximum(q, q + halo_cols)), cols)
-        line = np.where((trips_p > 1) & (trips_q > 1), (h - p) * (cols - w), 0)
+        line = np.where((trips_p > 1) & (trips_q > 1), min(rows, max(0, halo_rows)) * (cols - w), 0)
         size = layer.dims.N // trips_n * (layer.channels // (trips_g * trips_x)) * (h * w + line)
         always = ((h > p) & (trips_p > 1)) | ((w > q) & (trips_q > 1))
         steps = np.arange(len(segment))
