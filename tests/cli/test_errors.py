@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cli.command import MACHINE, NETWORK, fadiff, refusal, schedule_file, write
-from fadiff.cli import machines, optimize
+from fadiff.cli import machines
+from fadiff.search import METHODS
 
 BAD_NETWORKS = {
     "cyclic graph": (
@@ -125,7 +126,7 @@ def test_unknown_names_come_with_what_is_known(tmp_path: Path):
 
 
 def test_a_missing_output_folder_is_found_before_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(optimize.METHODS, "greedy", lambda *_: pytest.fail("it searched"))
+    monkeypatch.setitem(METHODS, "gradient", lambda *_: pytest.fail("it searched"))
     path = tmp_path / "missing" / "out.json"
     assert_sentence(refusal("optimize", "resnet18", "-o", path), path, "does not exist", "create it")
     assert_sentence(refusal("optimize", "resnet18", "-o", tmp_path), tmp_path, "folder")

@@ -24,18 +24,18 @@ def test_optimize_twice_writes_the_same_bytes(tmp_path: Path):
 
 def test_optimize_sums_up_and_says_where_it_wrote(tmp_path: Path):
     network, path = write(tmp_path, "net.yaml", NETWORK), tmp_path / "out.json"
-    summary = answer("optimize", network, "--hardware", "gemmini-small", "-o", path)
+    summary = answer("optimize", network, "--hardware", "gemmini-small", "-m", "greedy", "-o", path)
     assert summary["schedule_file"] == str(path)
     assert summary["totals"]["edp_uj_cycles"] == evaluate(load_schedule(path)).edp_uj_cycles
-    shown = fadiff("optimize", network, "--hardware", "gemmini-small", "-o", path).stdout
+    shown = fadiff("optimize", network, "--hardware", "gemmini-small", "-m", "greedy", "-o", path).stdout
     assert "EDP" in shown
     assert str(path) in shown.replace("\n", "")
 
 
 def test_optimize_without_a_file_says_how_to_save(tmp_path: Path):
     network = write(tmp_path, "net.yaml", NETWORK)
-    assert "-o FILE" in fadiff("optimize", network).stdout
-    assert answer("optimize", network)["schedule_file"] is None
+    assert "-o FILE" in fadiff("optimize", network, "-m", "greedy").stdout
+    assert answer("optimize", network, "-m", "greedy")["schedule_file"] is None
     assert [path.name for path in tmp_path.iterdir()] == ["net.yaml"]
 
 

@@ -120,7 +120,9 @@ def test_prices_are_the_exact_evaluators_and_infinite_where_a_rule_is_broken(dra
             chosen = found.order[i]
             assert (found.energy_pj[i], found.cycles[i]) == pytest.approx(orders[chosen][1:], rel=1e-5)
             used, kept, l1_bytes = one.needs(i, chosen)
-            assert (found.kept[i], found.passing[i], found.l1_bytes[i]) == (kept, used - kept, l1_bytes)
+            # The rules round up the share of a window that is read from L3.
+            assert np.ceil(found.kept[i] + found.passing[i] - 1e-3) == used
+            assert (np.ceil(found.kept[i] - 1e-3), found.l1_bytes[i]) == (kept, l1_bytes)
     assert min(finite, infinite) > 50
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fadiff.cli.live import LiveDisplay
 from fadiff.cli.networks import Json, Model
 from fadiff.cli.summary import groups_table, totals_table
 from fadiff.cli.tables import console, microjoules, print_json, short, table
@@ -61,6 +60,7 @@ def optimize(
       fadiff optimize vgg16:batch=4 --hardware gemmini-small --budget 30s -o vgg16.json
       fadiff optimize my-network.yaml --hardware my-chip.yaml --objective energy -o mine.json
     """
+    from fadiff.cli.live import LiveDisplay
     from fadiff.search.optimize import find_method, parse_duration
     from fadiff.search.optimize import optimize as run
 
