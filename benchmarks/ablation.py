@@ -22,7 +22,7 @@ from fadiff.workload import load_model
 
 CELLS = ("resnet18/gemmini-large", "resnet18/gemmini-small", "mobilenet_v1/gemmini-small", "bert-base/gemmini-large")
 WHOLE = JointOptions()
-DESCENT = gradient.Options()
+DESCENT = gradient.DescentOptions()
 ALONE = JointOptions(enumerate_plans=False, starts=2)
 
 

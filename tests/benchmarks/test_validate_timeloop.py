@@ -3,6 +3,8 @@ import json
 import numpy as np
 import pytest
 import typer
+from typer.testing import CliRunner
+
 from benchmarks.validate_timeloop import (
     COUNTS,
     DOUBLE_STEP,
@@ -33,8 +35,6 @@ from benchmarks.validate_timeloop import (
     replayed_fill_words,
     validate,
 )
-from typer.testing import CliRunner
-
 from fadiff.hardware import load_hardware
 from fadiff.workload import DIMS
 

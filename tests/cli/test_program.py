@@ -59,7 +59,9 @@ def test_help_explains_every_command():
 
 
 def test_the_program_speaks_json(tmp_path: Path):
-    result = run(PROGRAM, "optimize", "mobilenet_v1:size=32", "-m", "greedy", "-o", "out.json", "--json", cwd=str(tmp_path))
+    result = run(
+        PROGRAM, "optimize", "mobilenet_v1:size=32", "-m", "greedy", "-o", "out.json", "--json", cwd=str(tmp_path)
+    )
     assert (result.returncode, result.stderr) == (0, "")
     assert json.loads(result.stdout)["schedule_file"] == "out.json"
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]

@@ -8,7 +8,7 @@ from fadiff.search import conditions, options
 @pytest.fixture(autouse=True, scope="session")
 def few_programs():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conditions, "MOVE_WIDTHS", (72,))
+        patch.setattr(conditions, "MOVE_WIDTHS", (80,))
         patch.setattr(options, "ROW_CHUNKS", (64,))
         patch.setattr(options, "PAIR_CHUNKS", (8,))
         yield

@@ -8,7 +8,7 @@ import numpy as np
 from execute.builders import add, group, mac
 from fadiff.hardware import Hardware, Picojoules, WordsPerCycle
 from fadiff.schedule import Group, Mapping, Schedule
-from fadiff.search.climb import ORDER1, ORDER2, ORDERS3
+from fadiff.search.space import ORDER1, ORDER2, SLIDING_ORDERS3
 from fadiff.workload import DIMS, Dims, Layer, Workload
 
 MACHINE = Hardware(
@@ -92,7 +92,7 @@ def primes(number: int) -> list[int]:
 def scheduled(workload: Workload, hardware: Hardware, groups, factors, order3) -> Schedule:
     """`factors` ``[5, 8]`` by layer: spatial, t0, t1, t2 and what is left of t3 inside the shared loops.
 
-    `order3` numbers the L3 order in ORDERS3, for all layers or by layer.
+    `order3` numbers the L3 order in SLIDING_ORDERS3, for all layers or by layer.
     """
     group_of = {name: one for one in groups for name in one.layers}
     mappings = {}
@@ -101,7 +101,7 @@ def scheduled(workload: Workload, hardware: Hardware, groups, factors, order3) -
         spatial, l0, l1, l2, l3 = (Dims(*(round(float(f)) for f in part)) for part in parts)
         whole = Dims(*(f * shared.get(dim, 1) for dim, f in zip(DIMS, l3, strict=True)))
         number = order3[name] if isinstance(order3, dict) else order3
-        mappings[name] = Mapping(spatial, l0, l1, l2, whole, ORDER1, ORDER2, ORDERS3[number])
+        mappings[name] = Mapping(spatial, l0, l1, l2, whole, ORDER1, ORDER2, SLIDING_ORDERS3[number])
     return Schedule(workload, hardware, tuple(groups), mappings)
 
 

@@ -67,6 +67,23 @@ def buffer_words(layers: LayerArrays, fusion: Fusion, halo: Array) -> tuple[Arra
     return layers.size[1] / trips_n * channels * held * fusion.copied, retained
 
 
+def kept_and_passing(layers: LayerArrays, fusion: Fusion, tiles: Tiles) -> tuple[Array, Array]:
+    """Words of each layer's tiles that stay in L2 from one shared iteration to the next, and of those that do not.
+
+    A tile is kept if its refills over L3 are fewer than the group's shared iterations, or its window slides along a
+    shared loop.
+    """
+    xp = namespace(*tiles, *fusion)
+    iterations = fusion.trips[0] * fusion.trips[1] * fusion.trips[2] * fusion.trips[3] * fusion.trips[4]
+    weight = tiles.weight2 * (1 - fusion.fused_weight)
+    window = tiles.input2 * ((layers.input_channels - fusion.fused_channels) / layers.input_channels)
+    # Trip counts are integers: half a trip of slack is none, and outlasts rounding in 32 bits.
+    keeps_weight = tiles.weight_refills3 < iterations - 0.5
+    keeps_window = (tiles.input_refills3 < iterations - 0.5) | (tiles.slides_shared != 0)
+    kept = xp.where(keeps_weight, weight, 0) + xp.where(keeps_window, window, 0)
+    return kept, weight + window - kept
+
+
 def needs(
     layers: LayerArrays,
     mapping: MappingArrays,
@@ -77,19 +94,10 @@ def needs(
 ) -> Needs:
     """Bytes of L2 and L1 while each layer runs.
 
-    A tile is kept if its refills over L3 are fewer than the group's shared iterations, or its window slides along a
-    shared loop. A buffer is live from its producer's step to its last consumer's; one that keeps a halo, always.
+    A buffer is live from its producer's step to its last consumer's; one that keeps a halo, always.
     """
     xp = namespace(*tiles, *fusion, *mapping)
-    iterations = fusion.trips[0] * fusion.trips[1] * fusion.trips[2] * fusion.trips[3] * fusion.trips[4]
-    weight = tiles.weight2 * (1 - fusion.fused_weight)
-    unfused = (layers.input_channels - fusion.fused_channels) / layers.input_channels
-    window = tiles.input2 * unfused
-    kept = xp.where(tiles.weight_refills3 < iterations, weight, 0) + xp.where(
-        (tiles.input_refills3 < iterations) | (tiles.slides_shared != 0), window, 0
-    )
-    kept = xp.where(layers.is_mac, kept, 0)
-    passing = weight + window - kept
+    kept, passing = kept_and_passing(layers, fusion, tiles)
     buffer, retained = buffer_words(layers, fusion, placement.halo)
 
     # Rows: the layer v that runs; columns: the layer u that holds something then.

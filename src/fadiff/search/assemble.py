@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fadiff.schedule import Mapping, Schedule
-from fadiff.search.climb import ORDER1, ORDER2, ORDERS3
 from fadiff.search.conditions import Condition, Problem
 from fadiff.search.groups import Plan
 from fadiff.search.options import Options
+from fadiff.search.space import ORDER1, ORDER2, SLIDING_ORDERS3
 from fadiff.workload import Dims
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 PRICES_OF_L2 = np.concatenate([[0.0], np.geomspace(1e-4, 10.0, 16)])
 """Multipliers tried for the bytes that a group keeps, in units of the network's price per whole L2."""
+NEAR = 1e-3
+"""A choice of options is good enough if none can be cheaper by more than this share."""
+MOST_SUMS = 512
+"""Sums of kept bytes that are told apart while the options of a group are combined."""
 
 
 class Choice(NamedTuple):
@@ -87,10 +91,13 @@ def fill(
 
     While layer v runs, L2 holds what all layers keep, what v holds in passing, and the live buffers:
     sum of kept + max over v of (passing_v + live_v) <= L2. For each value M that the maximum may take, the kept bytes
-    are a knapsack of L2 - M, solved over a range of prices for a byte.
+    are a knapsack of L2 - M. A range of prices for a byte gives a choice and, by duality, a bound; where the bound
+    says that a better choice may exist, options are combined layer by layer.
     """
     plan, conditions = seat
     mine = [options[condition] for condition in conditions]
+    if not all(o.kept.size for o in mine):
+        return None
     prices = [_prices(problem, o, c, weights) for o, c in zip(mine, conditions, strict=True)]
     capacity = problem.hardware.usable_l2_bytes
     width = max(p.size for p in prices)
@@ -112,10 +119,46 @@ def fill(
     fits = kept[layer, best].sum(axis=-1) + levels[:, None] <= capacity
     total = np.where(fits, total, np.inf)
     at = np.unravel_index(int(total.argmin()), total.shape)
-    if total[at] >= worth:
+    lowest, chosen = float(total[at]), best[at]
+    rooms = capacity - levels
+    bound = (weighed.min(axis=-1).sum(axis=-1) - PRICES_OF_L2 / capacity * rooms[:, None]).max(axis=-1)
+    for level in np.argsort(bound, kind="stable"):
+        if bound[level] >= min(worth, lowest * (1 - NEAR)):
+            break
+        better = _cheapest(allowed[level], kept, float(rooms[level]), min(worth, lowest))
+        if better is not None:
+            lowest, chosen = float(price[layer, better].sum()), better
+    if lowest >= worth:
         return None
-    choices = tuple(choice(o, int(i)) for o, i in zip(mine, best[at], strict=True))
-    return Filled(seat, choices, float(total[at]))
+    choices = tuple(choice(o, int(i)) for o, i in zip(mine, chosen, strict=True))
+    return Filled(seat, choices, lowest)
+
+
+def _cheapest(
+    price: NDArray[np.float64], kept: NDArray[np.float64], room: float, below: float
+) -> NDArray[np.int64] | None:
+    """The option of each layer, of least total price and less than `below`, whose kept bytes fit in `room`.
+
+    `price` and `kept` are ``[layers, options]``. Layer by layer, of all sums of kept bytes those remain that no sum of
+    fewer bytes undercuts, and that can still end below `below`.
+    """
+    rest_price = np.append(np.cumsum(price.min(axis=1)[::-1])[::-1], 0.0)
+    least_kept = np.where(np.isfinite(price), kept, np.inf).min(axis=1)
+    rest_kept = np.append(np.cumsum(least_kept[::-1])[::-1], 0.0)
+    held, paid = np.zeros(1), np.zeros(1)
+    picks = np.zeros((1, 0), dtype=np.int64)
+    width = price.shape[1]
+    for layer in range(len(price)):
+        bytes_, prices = (held[:, None] + kept[layer]).ravel(), (paid[:, None] + price[layer]).ravel()
+        alive = np.flatnonzero((bytes_ + rest_kept[layer + 1] <= room) & (prices + rest_price[layer + 1] < below))
+        if not alive.size:
+            return None
+        alive = alive[np.lexsort((prices[alive], bytes_[alive]))]
+        alive = alive[np.append(True, prices[alive][1:] < np.minimum.accumulate(prices[alive])[:-1])]
+        alive = alive[np.unique(np.linspace(0, alive.size - 1, MOST_SUMS).astype(int))]
+        picks = np.column_stack([picks[alive // width], alive % width])
+        held, paid = bytes_[alive], prices[alive]
+    return picks[-1]
 
 
 def _pad(values: NDArray[np.float64], width: int, fill_value: float) -> NDArray[np.float64]:
@@ -183,4 +226,4 @@ def _mapping(problem: Problem, condition: Condition, chosen: Choice) -> Mapping:
     sizes, private = problem.workload.layers[condition.layer].dims, problem.private_sizes(condition)
     l3 = [f * (size // rest) for f, size, rest in zip(factors[4], sizes, private, strict=True)]
     spatial, l0, l1, l2 = (Dims(*slot) for slot in factors[:4])
-    return Mapping(spatial, l0, l1, l2, Dims(*l3), ORDER1, ORDER2, ORDERS3[chosen.order])
+    return Mapping(spatial, l0, l1, l2, Dims(*l3), ORDER1, ORDER2, SLIDING_ORDERS3[chosen.order])

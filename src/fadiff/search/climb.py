@@ -8,7 +8,6 @@ row is taken, and this repeats under one compiled loop until no row improves.
 from __future__ import annotations
 
 from functools import partial
-from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -16,18 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fadiff.cost.arrays import Fusion, HardwareArrays, LayerArrays, MappingArrays
+from fadiff.cost.capacity import kept_and_passing
 from fadiff.cost.model import layer_costs
+from fadiff.search.space import ORDER1, ORDER2, SLIDING_ORDERS3
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
     from jax import Array
     from numpy.typing import NDArray
-
-ORDER1 = "GNPQKCRS"
-ORDER2 = "GKCRSNPQ"
-"""Output rows, columns and batch innermost: a weight stays in its register while they run."""
-ORDERS3 = tuple("G" + "".join(classes) for outputs in ("NPQ", "NQP") for classes in permutations(("K", outputs, "CRS")))
-"""Each tensor stationary at L3, with the loops of the other two in either order, sliding along Q or along P."""
 
 
 class Rows(NamedTuple):
@@ -75,12 +70,12 @@ class Priced(NamedTuple):
 
 def _rank_table() -> NDArray[np.float32]:
     """``[3, 8, orders]`` ranks of every dim's loop at L1, L2, L3."""
-    fixed = [[[order.index(d)] * len(ORDERS3) for d in DIMS] for order in (ORDER1, ORDER2)]
-    return np.array([*fixed, [[order.index(d) for order in ORDERS3] for d in DIMS]], dtype=np.float32)
+    fixed = [[[order.index(d)] * len(SLIDING_ORDERS3) for d in DIMS] for order in (ORDER1, ORDER2)]
+    return np.array([*fixed, [[order.index(d) for order in SLIDING_ORDERS3] for d in DIMS]], dtype=np.float32)
 
 
 def price(rows: Rows, factors: Array, hardware: HardwareArrays, axes: Array) -> Priced:
-    """Price `factors` ``[5, 8, ..., rows]`` in the best of :data:`ORDERS3`; infinite where nothing fits.
+    """Price `factors` ``[5, 8, ..., rows]`` in the best of :data:`SLIDING_ORDERS3`; infinite where nothing fits.
 
     `axes` ``[2, 8]`` marks the dims that unroll over array rows and columns.
     """
@@ -90,17 +85,13 @@ def price(rows: Rows, factors: Array, hardware: HardwareArrays, axes: Array) -> 
     shared = jnp.stack([trips[0], trips[1], x_of_k, x_of_c, trips[2], trips[3], one, one])
     lift = factors.ndim - 3
     t3 = factors[4] * shared.reshape(shared.shape[0], *([1] * lift), shared.shape[1])
-    ranks = jnp.asarray(_rank_table()).reshape(3, 8, len(ORDERS3), *([1] * (lift + 1)))
+    ranks = jnp.asarray(_rank_table()).reshape(3, 8, len(SLIDING_ORDERS3), *([1] * (lift + 1)))
     temporal = jnp.stack([factors[1], factors[2], factors[3], t3])[:, :, None]
     mapping = MappingArrays(spatial=factors[0][:, None], temporal=temporal, rank=ranks)
     costs = layer_costs(rows.layers, mapping, rows.fusion, hardware)
     tiles = costs.tiles
-    iterations = trips[0] * trips[1] * trips[2] * trips[3] * trips[4]
-    weight = tiles.weight2 * (1 - rows.fusion.fused_weight)
-    window = tiles.input2 * (1 - rows.fusion.fused_channels / rows.layers.input_channels)
-    kept = jnp.where(tiles.weight_refills3 < iterations, weight, 0) + jnp.where(
-        (tiles.input_refills3 < iterations) | (tiles.slides_shared != 0), window, 0
-    )
+    kept, passing = kept_and_passing(rows.layers, rows.fusion, tiles)
+    held = kept + passing
     columns = factors[0, 2] * factors[0, 0]
     l1_bytes = 4 * tiles.output1 * hardware.cols / columns
     unrolled = jnp.log2(factors[0])
@@ -109,7 +100,7 @@ def price(rows: Rows, factors: Array, hardware: HardwareArrays, axes: Array) -> 
         > jnp.log2(jnp.stack([hardware.rows, hardware.cols]).reshape(2, *([1] * (lift + 1)))) + 1e-4
     )
     fits = (
-        (weight + window <= rows.l2_budget)
+        (held <= rows.l2_budget)
         & (kept <= rows.kept_budget)
         & (l1_bytes <= rows.l1_budget)
         & ~(over[0] | over[1])
@@ -117,7 +108,7 @@ def price(rows: Rows, factors: Array, hardware: HardwareArrays, axes: Array) -> 
         & ~((rows.must_complete > 0) & (tiles.spills > 0.5 * rows.layers.output_words))
     )
     weighed = rows.energy_weight * costs.energy.total + rows.cycles_weight * costs.cycles.total
-    priced = jnp.where(fits, weighed * rows.layers.repeat + rows.l2_weight * (weight + window), jnp.inf)
+    priced = jnp.where(fits, weighed * rows.layers.repeat + rows.l2_weight * held, jnp.inf)
     order = jnp.argmin(priced, axis=0)
 
     def pick(values: Array) -> Array:
@@ -125,7 +116,7 @@ def price(rows: Rows, factors: Array, hardware: HardwareArrays, axes: Array) -> 
 
     return Priced(
         pick(priced), order, pick(costs.energy.total), pick(costs.cycles.total),
-        pick(kept), pick(weight + window - kept), pick(l1_bytes),
+        pick(kept), pick(passing), pick(l1_bytes),
     )  # fmt: skip
 
 
@@ -151,7 +142,7 @@ def _neighbours(factors: Array, moves: Moves, *, pairs: bool) -> Array:
 
 class _Climb(NamedTuple):
     factors: Array
-    price: Array
+    priced: Priced
     moving: Array
     """``[rows]`` whether the last round moved the row."""
     rounds: Array
@@ -163,7 +154,8 @@ def climb(
 ) -> tuple[Array, Priced, Array]:
     """Take the best move of every row (the best two with `pairs`) until none improves, or the rounds are over.
 
-    Returns the mappings ``[5, 8, rows]``, their prices, and which rows could go on.
+    One of the moves must change nothing, so that the first round prices the start itself. Returns the mappings
+    ``[5, 8, rows]``, what the model says of them, and which rows could go on.
     """
 
     def unfinished(state: _Climb) -> Array:
@@ -171,19 +163,20 @@ def climb(
 
     def advance(state: _Climb) -> _Climb:
         tried = _neighbours(state.factors, moves, pairs=pairs)
-        prices = price(rows, tried, hardware, axes).price
-        chosen = jnp.argmin(prices, axis=0)
-        lowest = jnp.take_along_axis(prices, chosen[None], axis=0)[0]
-        improves = lowest < state.price * (1 - 1e-6)
+        priced = price(rows, tried, hardware, axes)
+        chosen = jnp.argmin(priced.price, axis=0)
+        best = Priced(*(jnp.take_along_axis(values, chosen[None], axis=0)[0] for values in priced))
+        improves = best.price < state.priced.price * (1 - 1e-6)
         taken = jnp.take_along_axis(tried, chosen[None, None, None, :], axis=2)[:, :, 0]
         return _Climb(
             factors=jnp.where(improves, taken, state.factors),
-            price=jnp.where(improves, lowest, state.price),
+            priced=Priced(*(jnp.where(improves, new, old) for new, old in zip(best, state.priced, strict=True))),
             moving=improves,
             rounds=state.rounds + 1,
         )
 
-    first = price(rows, start, hardware, axes).price
-    begin = _Climb(start, first, jnp.ones(start.shape[-1], dtype=bool), jnp.array(0))
+    nothing = jnp.full(start.shape[-1], jnp.inf, dtype=start.dtype)
+    unpriced = Priced(nothing, jnp.zeros(start.shape[-1], dtype=jnp.int32), *([nothing] * 5))
+    begin = _Climb(start, unpriced, jnp.ones(start.shape[-1], dtype=bool), jnp.array(0))
     final = jax.lax.while_loop(unfinished, advance, begin)
-    return final.factors, price(rows, final.factors, hardware, axes), final.moving
+    return final.factors, final.priced, final.moving

@@ -15,6 +15,7 @@ import numpy as np
 from fadiff.cost.arrays import Fusion, HardwareArrays, LayerArrays, pack_hardware, pack_layers
 from fadiff.schedule import Group, Trips
 from fadiff.search.climb import Moves, Rows
+from fadiff.search.space import prime_powers, useful_slots
 from fadiff.workload import DIMS, Layer, Workload
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Problem:
             [[d in dims for d in DIMS] for dims in (hardware.spatial_rows, hardware.spatial_cols)], dtype=np.float32
         )
         self.steps = [_steps(layer, hardware) for layer in workload.layers]
+        self.move_width = bucket(1 + max(map(len, self.steps)), MOVE_WIDTHS)
 
     def conditions(self, group: Group) -> tuple[Condition, ...]:
         """The condition of each layer of a group; a layer in a group of its own is not fused."""
@@ -131,12 +133,11 @@ class Problem:
         )
 
     def moves(self, conditions: Sequence[Condition]) -> Moves:
-        """The moves of each row, padded to one of a few widths so that programs are reused."""
-        steps = [self.steps[c.layer] for c in conditions]
-        width = bucket(max(map(len, steps)), MOVE_WIDTHS)
-        table = np.zeros((4, width, len(steps)), dtype=np.float32)
+        """The moves of each row, padded with moves that change nothing: at least one, and to one of a few widths."""
+        table = np.zeros((4, self.move_width, len(conditions)), dtype=np.float32)
         table[3] = 1
-        for i, mine in enumerate(steps):
+        for i, condition in enumerate(conditions):
+            mine = self.steps[condition.layer]
             table[:, : len(mine), i] = mine.T
         return Moves(*(cast("Array", part) for part in table))
 
@@ -149,42 +150,15 @@ class Budgets(NamedTuple):
     l1_bytes: FloatArray
 
 
-MOVE_WIDTHS = (32, 64, 96, 128, 192, 256, 384, 512)
+LARGEST_STEP = 8
+"""Powers of primes up to here move in one step."""
+MOVE_WIDTHS = (64, 96, 128, 192, 256, 384, 512)
+"""Moves of a row in one compiled program: few widths, so that networks of similar size share programs."""
 
 
 def bucket(count: int, sizes: Sequence[int]) -> int:
     """The smallest size that holds `count` (or `count` itself beyond the last)."""
     return next((size for size in sizes if size >= count), count)
-
-
-def useful_slots(dim: str, hardware: Hardware) -> tuple[int, ...]:
-    """Slots that a factor of a dim can profit from (0 spatial, 1..3 t0..t2, 4 t3).
-
-    N, P, Q: at L0 instead of L1 they fill the same L1 tile and leave weights in registers for longer. C, R, S: at L1
-    instead of L2 they reduce inside the same tiles.
-    """
-    unrolls = (0,) if dim in hardware.spatial_rows + hardware.spatial_cols else ()
-    if dim in "NPQ":
-        return (1, 3, 4)
-    return (*unrolls, 2, 3, 4) if dim in "GK" else (*unrolls, 2, 4)
-
-
-def prime_powers(number: int, most: int = 8) -> list[int]:
-    """Prime factors of a number, and their powers up to `most` that divide it."""
-    powers: list[int] = []
-    rest, prime = number, 2
-    while rest > 1:
-        if rest % prime == 0:
-            power = prime
-            while power == prime or (number % power == 0 and power <= most):
-                powers.append(power)
-                power *= prime
-            while rest % prime == 0:
-                rest //= prime
-        prime += 1
-        if prime * prime > rest > 1:
-            prime = rest
-    return powers
 
 
 def _steps(layer: Layer, hardware: Hardware) -> NDArray[np.float32]:
@@ -194,7 +168,9 @@ def _steps(layer: Layer, hardware: Hardware) -> NDArray[np.float32]:
     steps: list[tuple[int, int, int, int]] = []
     for d, dim in enumerate(DIMS):
         slots = useful_slots(dim, hardware)
-        steps += [(d, a, b, f) for f in prime_powers(layer.dims[d]) for a in slots for b in slots if a != b]
+        steps += [
+            (d, a, b, f) for f in prime_powers(layer.dims[d], LARGEST_STEP) for a in slots for b in slots if a != b
+        ]
     return np.array(steps, dtype=np.float32).reshape(-1, 4)
 
 

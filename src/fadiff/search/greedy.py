@@ -7,7 +7,6 @@ is taken. All steps of all layers are priced in one batched call.
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ from fadiff.cost.arrays import MappingArrays, fuse, pack_edges, pack_hardware, p
 from fadiff.cost.model import layer_costs
 from fadiff.errors import FadiffError
 from fadiff.schedule import Group, Mapping, Schedule
+from fadiff.search.space import ORDER1, ORDER2, ORDERS3, prime_factors, useful_slots
 from fadiff.workload import DIMS, Dims, Workload
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-SLOTS = ("spatial", "t0", "t1", "t2", "t3")
-ORDER2 = "GKCRSNPQ"
-"""Output rows, columns and batch innermost: a weight stays in its register while they run."""
-ORDERS3 = tuple("G" + "".join(classes) for classes in permutations(("K", "NPQ", "CRS")))
-"""Each of the three tensors stationary at L3, and the loops of the other two in either order."""
-
 
 class Step(NamedTuple):
     """Move a prime factor of a dim from one slot to another."""
@@ -40,18 +34,6 @@ class Step(NamedTuple):
     source: int
     target: int
     prime: int
-
-
-def useful_slots(dim: str, hardware: Hardware) -> tuple[int, ...]:
-    """Slots that a factor of a dim can profit from.
-
-    N, P, Q: at L0 instead of L1 they fill the same L1 tile and leave weights in registers for longer. C, R, S: at L1
-    instead of L2 they reduce inside the same tiles.
-    """
-    unrolls = (0,) if dim in hardware.spatial_rows + hardware.spatial_cols else ()
-    if dim in "NPQ":
-        return (1, 3, 4)
-    return (*unrolls, 2, 3, 4) if dim in "GK" else (*unrolls, 2, 4)
 
 
 def greedy(workload: Workload, hardware: Hardware) -> Schedule:
@@ -106,21 +88,10 @@ def _steps(workload: Workload, hardware: Hardware) -> list[Step]:
     macs = [layer for layer in workload.layers if layer.is_mac]
     steps: list[Step] = []
     for d, dim in enumerate(DIMS):
-        primes = sorted({prime for layer in macs for prime in _prime_factors(layer.dims[d])})
+        primes = sorted({prime for layer in macs for prime, _ in prime_factors(layer.dims[d])})
         slots = useful_slots(dim, hardware)
         steps += [Step(d, a, b, prime) for prime in primes for a in slots for b in slots if a != b]
     return steps
-
-
-def _prime_factors(number: int) -> set[int]:
-    primes: set[int] = set()
-    candidate = 2
-    while candidate * candidate <= number:
-        while number % candidate == 0:
-            primes.add(candidate)
-            number //= candidate
-        candidate += 1
-    return primes | ({number} if number > 1 else set())
 
 
 class _Pricing:
@@ -135,7 +106,7 @@ class _Pricing:
         self.fusion = fuse(
             pack_edges(workload), cast("Array", np.zeros((1, 1, len(workload.edges)))), ones, ones, ones[:2]
         )
-        fixed = [np.broadcast_to(_ranks(order), (orders, 8)) for order in ("GNPQKCRS", ORDER2)]
+        fixed = [np.broadcast_to(_ranks(order), (orders, 8)) for order in (ORDER1, ORDER2)]
         ranks = np.stack([*fixed, np.array([_ranks(order) for order in ORDERS3])])
         self.rank = cast("Array", ranks.transpose(0, 2, 1)[:, :, :, None, None])
         rows = [DIMS.index(d) for d in hardware.spatial_rows]

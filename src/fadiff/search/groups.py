@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.schedule import Group, Trips, halos
+from fadiff.search.space import divisors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,12 +41,6 @@ class Plan:
     live_bytes: tuple[int, ...]
 
 
-def divisors(number: int) -> list[int]:
-    """All divisors, in increasing order."""
-    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    return small + [number // d for d in reversed(small) if d * d != number]
-
-
 def plans(workload: Workload, hardware: Hardware) -> Iterator[Plan]:
     """Every plan of two layers or more, shortest first for each first layer.
 
@@ -62,10 +57,11 @@ def plans(workload: Workload, hardware: Hardware) -> Iterator[Plan]:
                 run = Run(workload, members)
                 made[key] = (run.smallest_bytes, list(run.plans(hardware)))
             smallest_bytes, found = made[key]
+            # A pair whose buffer does not fit whole may still fit in parts, under the channel loop.
+            yield from (replace(plan, group=replace(plan.group, layers=members)) for plan in found)
             if smallest_bytes > hardware.usable_l2_bytes:
                 # Longer runs allow no other trip counts and hold more buffers: none of them fits either.
                 break
-            yield from (replace(plan, group=replace(plan.group, layers=members)) for plan in found)
 
 
 def _pattern(workload: Workload, names: tuple[str, ...]) -> tuple[object, ...]:
@@ -149,7 +145,8 @@ def _shared_trips(workload: Workload, segment: list[Layer], fused: list[Edge]) -
             p = divisors(reduce(gcd, [layer.dims.P for layer in segment] + [rows for rows, _ in stored]))
             q = divisors(reduce(gcd, [layer.dims.Q for layer in segment] + [cols for _, cols in stored]))
     same_g = {layer.dims.G for layer in segment if layer.is_mac} | {1 for layer in segment if not layer.is_mac}
-    if len(same_g) == 1 and epilogues.isdisjoint({"flatten", "layer_norm"}):
+    concatenated = any(sum(o.port == "input" for o in workload[edge.target].inputs) > 1 for edge in fused)
+    if len(same_g) == 1 and not concatenated and epilogues.isdisjoint({"flatten", "layer_norm"}):
         g = sorted({1, same_g.pop()})
     return np.array(list(product(g, n, p, q, [1]))).T
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class JointOptions:
     """The parts of the method, each of which can be left out (an ablation does)."""
 
-    descent: gradient.Options | None = gradient.Options()
+    descent: gradient.DescentOptions | None = gradient.DescentOptions()
     """None: no gradient, only the decoder's own starts and plans."""
     fuse: bool = True
     """Whether layers may be fused at all."""
@@ -155,7 +155,7 @@ class _Descent:
         hardware: Hardware,
         settings: Settings,
         incumbent: Incumbent,
-        options: gradient.Options,
+        options: gradient.DescentOptions,
     ) -> None:
         self.options = replace(options, objective=settings.objective, restarts=settings.restarts or options.restarts)
         self.settings = settings

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from fadiff.search.climb import Priced, climb
-from fadiff.search.conditions import Budgets, Condition, Problem, bucket, prime_powers, useful_slots
+from fadiff.search.conditions import Budgets, Condition, Problem, bucket
+from fadiff.search.space import prime_factors, useful_slots
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float32]
 
-ROW_CHUNKS = (32, 128, 512)
-PAIR_CHUNKS = (8, 32)
+ROW_CHUNKS = (64, 512)
+PAIR_CHUNKS = (16,)
 """Rows of one compiled call: few sizes, so that programs are reused."""
 ROUNDS_PER_CALL = np.int32(8)
 THRIFT = 0.4
@@ -38,7 +39,7 @@ class Options(NamedTuple):
     factors: FloatArray
     """``[5, 8, options]`` spatial, t0, t1, t2, private part of t3."""
     order: NDArray[np.int64]
-    """Index into :data:`fadiff.search.climb.ORDERS3`."""
+    """Index into :data:`fadiff.search.space.SLIDING_ORDERS3`."""
     energy_pj: NDArray[np.float64]
     cycles: NDArray[np.float64]
     kept: NDArray[np.float64]
@@ -169,10 +170,8 @@ def scattered(problem: Problem, condition: Condition, random: np.random.Generato
     start = from_dram(problem, condition)
     for d, dim in enumerate(DIMS):
         slots = [slot for slot in useful_slots(dim, problem.hardware) if slot != 0]
-        rest = int(start[4, d])
-        for prime in (p for p in prime_powers(rest, most=1)):
-            while rest % prime == 0:
-                rest //= prime
+        for prime, exponent in prime_factors(int(start[4, d])):
+            for _ in range(exponent):
                 slot = slots[random.integers(len(slots))]
                 start[4, d] /= prime
                 start[slot, d] *= prime

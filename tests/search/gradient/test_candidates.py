@@ -6,7 +6,7 @@ import pytest
 
 from fadiff.hardware import load_hardware
 from fadiff.search.gradient.candidates import SHARED, SPATIAL, T3, divisor_choices, factorization_choices
-from fadiff.search.gradient.options import Options
+from fadiff.search.gradient.options import DescentOptions
 from fadiff.workload import Dims, Input, Layer, Workload, load_model
 
 LARGE = load_hardware("gemmini-large")
@@ -15,7 +15,7 @@ LARGE = load_hardware("gemmini-large")
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v1", "vgg16", "gpt3-6.7b"])
 def test_every_candidate_multiplies_to_its_size_and_has_room(name: str):
     workload = load_model(name)
-    for choice in factorization_choices(workload, LARGE, Options()):
+    for choice in factorization_choices(workload, LARGE, DescentOptions()):
         layer = workload[workload.topological[choice.layer]]
         assert (choice.factors.prod(axis=1) == layer.dims[choice.dim]).all()
         assert len(np.unique(choice.factors, axis=0)) == len(choice.factors) <= 256
@@ -28,7 +28,7 @@ def test_every_candidate_multiplies_to_its_size_and_has_room(name: str):
 
 def test_a_small_dim_has_all_its_factorizations():
     layer = Layer("a", "mac", Dims(K=12, P=6), (Input(None),))
-    found = {c.dim: c for c in factorization_choices(Workload("w", (layer,)), LARGE, Options(spatial_slack=32))}
+    found = {c.dim: c for c in factorization_choices(Workload("w", (layer,)), LARGE, DescentOptions(spatial_slack=32))}
     ways = sum(prod(four) == 12 for four in product((1, 2, 3, 4, 6, 12), repeat=4))
     assert len(found[2].factors) == ways
     assert len(found[4].factors) == sum(prod(three) == 6 for three in product((1, 2, 3, 6), repeat=3))
@@ -36,7 +36,7 @@ def test_a_small_dim_has_all_its_factorizations():
 
 def test_a_dim_with_thousands_of_factorizations_is_thinned_out_to_the_cap_and_keeps_the_extremes():
     layer = Layer("a", "mac", Dims(K=25088, C=4), (Input(None),))
-    options = Options(max_candidates=128, spatial_slack=32)
+    options = DescentOptions(max_candidates=128, spatial_slack=32)
     choice = next(c for c in factorization_choices(Workload("w", (layer,)), LARGE, options) if c.dim == 2)
     assert len(choice.factors) == 128
     assert list(choice.factors.max(axis=0)) == [32, 25088, 25088, 25088]
@@ -47,7 +47,7 @@ def test_a_dim_with_thousands_of_factorizations_is_thinned_out_to_the_cap_and_ke
 def test_what_must_be_whole_has_no_shared_candidates():
     workload = load_model("vgg16")
     flat = workload.topological.index("conv5_3")
-    rows = [c for c in factorization_choices(workload, LARGE, Options()) if c.layer == flat and c.dim in (4, 5)]
+    rows = [c for c in factorization_choices(workload, LARGE, DescentOptions()) if c.layer == flat and c.dim in (4, 5)]
     assert rows
     assert all(SHARED not in c.slots for c in rows)
 
@@ -55,13 +55,13 @@ def test_what_must_be_whole_has_no_shared_candidates():
 def test_an_add_layer_only_chooses_what_it_shares():
     workload = load_model("resnet18")
     add = workload.topological.index("l1.0.add")
-    rows = [c for c in factorization_choices(workload, LARGE, Options()) if c.layer == add]
+    rows = [c for c in factorization_choices(workload, LARGE, DescentOptions()) if c.layer == add]
     assert [c.dim for c in rows] == [4, 5]
     assert all(c.slots == (T3, SHARED) for c in rows)
 
 
 def test_the_plain_form_offers_divisors_slot_by_slot():
     layer = Layer("a", "mac", Dims(K=64), (Input(None),))
-    rows = list(divisor_choices(Workload("w", (layer,)), LARGE, Options()))
+    rows = list(divisor_choices(Workload("w", (layer,)), LARGE, DescentOptions()))
     assert [c.slots for c in rows] == [(0,), (2,), (3,)]
     assert [len(c.factors) for c in rows] == [6, 7, 7]

@@ -9,7 +9,7 @@ from fadiff.cost.capacity import needs
 from fadiff.cost.model import layer_costs
 from fadiff.hardware import Hardware
 from fadiff.schedule import Group, Mapping, Schedule, Trips
-from fadiff.search.gradient import Options, Problem, pack_problem
+from fadiff.search.gradient import DescentOptions, Problem, pack_problem
 from fadiff.search.gradient.candidates import SHARED, SHARED_DIMS, factorization_choices
 from fadiff.search.gradient.penalties import (
     EdgeTrips,
@@ -27,10 +27,9 @@ from fadiff.search.gradient.penalties import (
 )
 from fadiff.search.gradient.relaxation import Params, Relaxed
 from fadiff.workload import Dims, Input, Layer, Workload, load_model
-
 from search.gradient.networks import ROOMY, pair, residual
 
-OPTIONS = Options(restarts=1)
+OPTIONS = DescentOptions(restarts=1)
 
 
 def random_schedule(workload: Workload, hardware: Hardware, rng: np.random.Generator) -> tuple[Schedule, np.ndarray]:

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fadiff.hardware import load_hardware
-from fadiff.search.gradient import Options, init, pack_problem
+from fadiff.search.gradient import DescentOptions, init, pack_problem
 from fadiff.search.gradient.options import anneal
 from fadiff.search.gradient.relaxation import expect, gumbel_softmax, place, proximity_logits, relax
 from fadiff.workload import load_model
@@ -65,7 +65,7 @@ def test_placing_parts_has_the_gradient_of_a_gather():
 
 
 def test_the_forward_pass_is_an_exact_factorization_of_every_dim():
-    workload, options = load_model("resnet18"), Options(restarts=4)
+    workload, options = load_model("resnet18"), DescentOptions(restarts=4)
     problem = pack_problem(workload, load_hardware("gemmini-large"), options)
     state = init(problem, options, seed=0)
     now = anneal(options, jnp.int32(0))
@@ -80,7 +80,7 @@ def test_the_forward_pass_is_an_exact_factorization_of_every_dim():
 
 
 def test_the_schedule_of_the_descent_runs_from_start_to_end():
-    options = Options(steps=11)
+    options = DescentOptions(steps=11)
     first, last = anneal(options, jnp.int32(0)), anneal(options, jnp.int32(10))
     assert np.allclose([first.tau, first.noise, first.weight], [2.0, 0.3, 0.01])
     assert np.allclose([last.tau, last.noise, last.weight], [0.04, 0.0, 10.0])

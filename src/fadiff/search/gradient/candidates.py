@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.search.greedy import useful_slots
+from fadiff.search.space import divisors, prime_factors, useful_slots
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fadiff.hardware import Hardware
-    from fadiff.search.gradient.options import Options
+    from fadiff.search.gradient.options import DescentOptions
     from fadiff.workload import Layer, Workload
 
     IntArray = NDArray[np.int64]
@@ -58,7 +58,7 @@ class _Room:
     """Shared trip counts divide this."""
 
 
-def factorization_choices(workload: Workload, hardware: Hardware, options: Options) -> Iterator[Choice]:
+def factorization_choices(workload: Workload, hardware: Hardware, options: DescentOptions) -> Iterator[Choice]:
     """A choice among whole factorizations for every dim of every layer, sizes of 1 aside.
 
     An add layer has no mapping: all it chooses are its shared trip counts.
@@ -71,21 +71,21 @@ def factorization_choices(workload: Workload, hardware: Hardware, options: Optio
                 yield Choice(i, d, slots, _factorizations(size, slots, room, options.max_candidates))
 
 
-def divisor_choices(workload: Workload, hardware: Hardware, options: Options) -> Iterator[Choice]:
+def divisor_choices(workload: Workload, hardware: Hardware, options: DescentOptions) -> Iterator[Choice]:
     """The paper's form: a choice among divisors for every slot on its own; T3 takes what the others leave."""
     for i, name in enumerate(workload.topological):
         layer = workload[name]
         for d, size in enumerate(layer.dims):
             slots, room = _slots(workload, layer, d, hardware, options)
             for slot in slots if size > 1 else ():
-                divisors = [n for n in _divisors(size) if slot != SPATIAL or n <= room.spatial_most]
-                divisors = [n for n in divisors if slot != SHARED or room.shareable % n == 0]
-                if slot != T3 and len(divisors) > 1:
-                    yield Choice(i, d, (slot,), np.array(divisors)[:, None])
+                fitting = [n for n in divisors(size) if slot != SPATIAL or n <= room.spatial_most]
+                fitting = [n for n in fitting if slot != SHARED or room.shareable % n == 0]
+                if slot != T3 and len(fitting) > 1:
+                    yield Choice(i, d, (slot,), np.array(fitting)[:, None])
 
 
 def _slots(
-    workload: Workload, layer: Layer, d: int, hardware: Hardware, options: Options
+    workload: Workload, layer: Layer, d: int, hardware: Hardware, options: DescentOptions
 ) -> tuple[tuple[int, ...], _Room]:
     """The slots a dim can profit from, and the room in them."""
     shareable = _shareable(workload, layer, d) if options.fuse else 1
@@ -125,7 +125,7 @@ def _factorizations(size: int, slots: tuple[int, ...], room: _Room, cap: int) ->
     """``[candidates, slots]``: every factorization of `size` over `slots` that has room, thinned out to `cap`."""
     count = len(slots)
     found = np.ones((1, count), dtype=np.int64)
-    for prime, power in _prime_powers(size):
+    for prime, power in prime_factors(size):
         exponents = _compositions(power, count)
         found = (found[:, None, :] * prime ** exponents[None, :, :]).reshape(-1, count)
         found = found[_fits(found, slots, room)]
@@ -168,23 +168,3 @@ def _compositions(total: int, parts: int) -> IntArray:
         return np.array([[total]])
     blocks = [np.insert(_compositions(total - first, parts - 1), 0, first, axis=1) for first in range(total + 1)]
     return np.concatenate(blocks)
-
-
-def _prime_powers(number: int) -> list[tuple[int, int]]:
-    powers: list[tuple[int, int]] = []
-    prime = 2
-    while prime * prime <= number:
-        power = 0
-        while number % prime == 0:
-            number, power = number // prime, power + 1
-        if power:
-            powers.append((prime, power))
-        prime += 1
-    return [*powers, (number, 1)] if number > 1 else powers
-
-
-def _divisors(number: int) -> list[int]:
-    divisors = [1]
-    for prime, power in _prime_powers(number):
-        divisors = [n * prime**k for n in divisors for k in range(power + 1)]
-    return sorted(divisors)

@@ -15,7 +15,7 @@ import optax
 
 from fadiff.search.gradient.candidates import SHARED, SHARED_DIMS, SLOTS, T3
 from fadiff.search.gradient.loss import Outcome, loss, outcome
-from fadiff.search.gradient.options import Options, anneal
+from fadiff.search.gradient.options import DescentOptions, anneal
 from fadiff.search.gradient.problem import Problem, ProblemArrays
 from fadiff.search.gradient.relaxation import Params, Relaxed, noise_size, relax
 
@@ -58,7 +58,7 @@ class Proposals(NamedTuple):
     """``[restarts, layers]`` L1 need over capacity."""
 
 
-def init(problem: Problem, options: Options, seed: int, starts: NDArray[np.int64] | None = None) -> State:
+def init(problem: Problem, options: DescentOptions, seed: int, starts: NDArray[np.int64] | None = None) -> State:
     """A batch of restarts.
 
     `starts` ``[n, 5, 8, layers]`` are known mappings. Half of the batch stands on them, first exactly, then perturbed
@@ -91,12 +91,12 @@ def init(problem: Problem, options: Options, seed: int, starts: NDArray[np.int64
     return State(params, adam, jax.random.key(seed), jnp.int32(0))
 
 
-def step(problem: Problem, options: Options, state: State, count: int) -> State:
+def step(problem: Problem, options: DescentOptions, state: State, count: int) -> State:
     """Take `count` steps of Adam on the loss of every restart."""
     return cast("_Carry", _descend(problem.arrays, options, state, count))[0]
 
 
-def read_out(problem: Problem, options: Options, state: State) -> Proposals:
+def read_out(problem: Problem, options: DescentOptions, state: State) -> Proposals:
     """The integers, orders and sigmas that the state stands for, without noise."""
     # One step that stands still, at the end of the schedule: it runs in the program that is compiled already.
     still = replace(
@@ -134,7 +134,7 @@ _PERTURBATION = 0.7
 
 
 @jax.jit
-def _descend(problem: ProblemArrays, options: Options, state: State, count: Array | int) -> _Carry:
+def _descend(problem: ProblemArrays, options: DescentOptions, state: State, count: Array | int) -> _Carry:
     """`count` steps, and what the model said in the last of them."""
     size = noise_size(problem, options.restarts)
     # Drawing fresh noise for all candidates would take half of the time of a step. A pool twice as long is drawn once;
@@ -173,7 +173,7 @@ def _descend(problem: ProblemArrays, options: Options, state: State, count: Arra
     return cast("_Carry", jax.lax.fori_loop(0, count, advance, (state, *unseen[1:])))
 
 
-def _integers(problem: Problem, options: Options, factors: NDArray[np.float32]) -> NDArray[np.int64]:
+def _integers(problem: Problem, options: DescentOptions, factors: NDArray[np.float32]) -> NDArray[np.int64]:
     """Integers ``[6, 8, restarts, layers]`` whose products are the sizes.
 
     Where slots chose on their own, or the forward pass was an expectation, these are the nearest whole

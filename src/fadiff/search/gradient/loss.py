@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from fadiff.cost.arrays import MappingArrays, fuse
+from fadiff.cost.capacity import kept_and_passing
 from fadiff.cost.model import layer_costs
 from fadiff.search.gradient.candidates import SHARED, T3
 from fadiff.search.gradient.penalties import (
@@ -15,7 +16,6 @@ from fadiff.search.gradient.penalties import (
     align_penalty,
     edge_trips,
     incompleteness,
-    kept_and_passing,
     l1_bytes,
     mem_penalty,
     soft_l2_bytes,
@@ -28,7 +28,7 @@ from fadiff.search.gradient.smooth import RANK, smooth_costs
 if TYPE_CHECKING:
     from jax import Array
 
-    from fadiff.search.gradient.options import Anneal, Options
+    from fadiff.search.gradient.options import Anneal, DescentOptions
     from fadiff.search.gradient.problem import ProblemArrays
     from fadiff.search.gradient.relaxation import Params, Relaxed
 
@@ -52,7 +52,9 @@ class Outcome(NamedTuple):
         return jnp.log(self.energy_pj * 1e-6) + jnp.log(self.cycles)
 
 
-def outcome(problem: ProblemArrays, options: Options, params: Params, relaxed: Relaxed, anneal: Anneal) -> Outcome:
+def outcome(
+    problem: ProblemArrays, options: DescentOptions, params: Params, relaxed: Relaxed, anneal: Anneal
+) -> Outcome:
     """Price a relaxed schedule in all six L3 orders at once, and take each layer's best.
 
     The order is a third relaxed choice. A layer adds to log EDP its shares of energy and latency, and to the loss its
@@ -109,7 +111,7 @@ def outcome(problem: ProblemArrays, options: Options, params: Params, relaxed: R
     )
 
 
-def total_penalty(penalties: Penalties, options: Options) -> Array:
+def total_penalty(penalties: Penalties, options: DescentOptions) -> Array:
     """The weighted sum of all penalties, ``[restarts]``."""
     return (
         options.p_valid * penalties.valid
@@ -121,7 +123,7 @@ def total_penalty(penalties: Penalties, options: Options) -> Array:
     )
 
 
-def objective(result: Outcome, options: Options) -> Array:
+def objective(result: Outcome, options: DescentOptions) -> Array:
     """EDP, energy (uJ) or latency (cycles), or its logarithm, ``[restarts]``."""
     value = {
         "edp": result.log_edp,
@@ -131,7 +133,7 @@ def objective(result: Outcome, options: Options) -> Array:
     return value if options.log_objective else jnp.exp(value)
 
 
-def loss(result: Outcome, options: Options, anneal: Anneal) -> Array:
+def loss(result: Outcome, options: DescentOptions, anneal: Anneal) -> Array:
     """The augmented loss, ``[restarts]``.
 
     .. math:: Loss = \\log EDP + \\lambda (P_{map} + P_{mem} + P_{align} + P_{whole} + P_{complete})

@@ -25,7 +25,7 @@ _SWITCHES = (
 
 @partial(jax.tree_util.register_dataclass, data_fields=_NUMBERS, meta_fields=_SWITCHES)
 @dataclass(frozen=True)
-class Options:
+class DescentOptions:
     """How the descent searches.
 
     The switches shape the compiled program; the numbers are its inputs, so that another value compiles nothing anew.
@@ -86,7 +86,7 @@ class Anneal(NamedTuple):
     """lambda, the weight of the penalties."""
 
 
-def anneal(options: Options, step: Array) -> Anneal:
+def anneal(options: DescentOptions, step: Array) -> Anneal:
     """The schedule: tau and lambda change geometrically over the steps, noise fades linearly to 0.
 
     .. math::

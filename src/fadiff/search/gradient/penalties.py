@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fadiff.cost.arrays import Fusion, LayerArrays
     from fadiff.cost.traffic import Tiles
-    from fadiff.search.gradient.options import Options
+    from fadiff.search.gradient.options import DescentOptions
     from fadiff.search.gradient.problem import ProblemArrays
     from fadiff.search.gradient.relaxation import Params, Relaxed
 
@@ -36,13 +36,13 @@ class Penalties(NamedTuple):
     complete: Array
 
 
-def hinge(excess: Array, options: Options) -> Array:
+def hinge(excess: Array, options: DescentOptions) -> Array:
     """max(0, excess), or its square; without a pull where the excess is just 0, which `maximum` would have."""
     over = jnp.where(excess > 0, excess, 0)
     return over if options.hinge == "linear" else over**2
 
 
-def valid_penalty(relaxed: Relaxed, params: Params, options: Options) -> Array:
+def valid_penalty(relaxed: Relaxed, params: Params, options: DescentOptions) -> Array:
     """Factors below 1.
 
     .. math:: P_{valid} = \\sum_{d,m} (\\max(0, 1 - T_{d,m}))^2
@@ -57,7 +57,7 @@ def valid_penalty(relaxed: Relaxed, params: Params, options: Options) -> Array:
     return wandering + jnp.sum(hinge(-relaxed.log_rest - 1e-5, options), axis=(0, 2))
 
 
-def spatial_penalty(relaxed: Relaxed, problem: ProblemArrays, options: Options) -> Array:
+def spatial_penalty(relaxed: Relaxed, problem: ProblemArrays, options: DescentOptions) -> Array:
     """More PEs than there are.
 
     .. math:: P_{spatial} = (\\max(0, \\prod_d T_{s,d} - N_{PE}))^2
@@ -120,7 +120,7 @@ def incompleteness(layers: LayerArrays, fusion: Fusion, spills: Array) -> Array:
     return fusion.copied * jnp.log1p(jnp.maximum(share - 1e-5, 0))
 
 
-def mem_penalty(l2_bytes: Array, l1_bytes: Array, problem: ProblemArrays, options: Options) -> Array:
+def mem_penalty(l2_bytes: Array, l1_bytes: Array, problem: ProblemArrays, options: DescentOptions) -> Array:
     """More bytes than a level has, at any step of any group.
 
     .. math:: P_{mem}(G, i) = (\\max(0, SizeReq(G, i) - C_i))^2
@@ -156,21 +156,6 @@ def soft_l2_bytes(kept: Array, passing: Array, relaxed: Relaxed, fusion: Fusion,
     always = jnp.where(retained, buffer, 0) * fusion.copied
     live = _live(jnp.where(retained, 0, buffer), relaxed.sigma, problem)
     return passing + live + _soft_group_sum(kept + always, _crossed(relaxed.sigma, problem))
-
-
-def kept_and_passing(layers: LayerArrays, fusion: Fusion, tiles: Tiles) -> tuple[Array, Array]:
-    """Tiles that stay in L2 from one shared iteration to the next, and tiles there only while their layer runs.
-
-    As in :func:`fadiff.cost.capacity.needs`, whose group sums are for decided groups. Shapes ``[..., layers]``.
-    """
-    iterations = jnp.prod(fusion.trips, axis=0)
-    weight = tiles.weight2 * (1 - fusion.fused_weight)
-    window = tiles.input2 * (1 - fusion.fused_channels / layers.input_channels)
-    # Trip counts are integers: half a trip of slack is none, and outlasts rounding in 32 bits.
-    keeps_weight = tiles.weight_refills3 < iterations - 0.5
-    keeps_window = (tiles.input_refills3 < iterations - 0.5) | (tiles.slides_shared != 0)
-    kept = jnp.where(keeps_weight, weight, 0) + jnp.where(keeps_window, window, 0)
-    return kept, weight + window - kept
 
 
 def _buffers(problem: ProblemArrays, relaxed: Relaxed, fusion: Fusion) -> tuple[Array, Array]:

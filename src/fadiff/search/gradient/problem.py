@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fadiff.hardware import Hardware
-    from fadiff.search.gradient.options import Options
+    from fadiff.search.gradient.options import DescentOptions
     from fadiff.workload import Edge, Workload
 
     FloatArray = NDArray[np.float32]
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 WIDTHS = (4, 16, 32, 64, 128)
 """Candidates per row of a table; rows with more go to a table of `max_candidates`."""
+MIN_ROWS = 8
+"""Rows of a table, also of an empty one: what is there must not depend on a network's details."""
 LAYER_STEP = 16
 BARRED = -1e9
 """Logit of a candidate that is only padding."""
@@ -88,7 +90,7 @@ class Problem(NamedTuple):
     """The whole factorizations to choose among."""
 
 
-def pack_problem(workload: Workload, hardware: Hardware, options: Options) -> Problem:
+def pack_problem(workload: Workload, hardware: Hardware, options: DescentOptions) -> Problem:
     """Pack what a descent with these options needs."""
     place = {name: i for i, name in enumerate(workload.topological)}
     position = np.array([place[layer.name] for layer in workload.layers])
@@ -126,9 +128,7 @@ def _tables(choices: tuple[Choice, ...], layers: int, widest: int) -> tuple[tupl
     start = 0
     for lower, width in zip([0, *widths[:-1]], widths, strict=True):
         rows = [choice for choice in choices if lower < len(choice.factors) <= width]
-        if not rows:
-            continue
-        count = _power_of_two(len(rows))
+        count = _power_of_two(max(len(rows), MIN_ROWS))
         factors = np.ones((count, width, parts))
         bar = np.full((count, width, 1), BARRED)
         bar[:, 0] = 0
@@ -172,7 +172,7 @@ def _padded_edges(packed: EdgeArrays, order: IntArray, layers: int, edges: int, 
     )
 
 
-def _edge_ends(workload: Workload, place: dict[str, int], layers: int, edges: int, options: Options) -> EdgeEnds:
+def _edge_ends(workload: Workload, place: dict[str, int], layers: int, edges: int, options: DescentOptions) -> EdgeEnds:
     source, target, fusible = (np.zeros(edges) for _ in range(3))
     whole = np.zeros((len(SHARED_DIMS), 1, edges))
     leaving: list[list[int]] = [[] for _ in range(layers)]

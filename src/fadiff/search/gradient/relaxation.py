@@ -13,7 +13,7 @@ from fadiff.search.gradient.candidates import SHARED_DIMS, SLOTS, T3
 if TYPE_CHECKING:
     from jax import Array
 
-    from fadiff.search.gradient.options import Options
+    from fadiff.search.gradient.options import DescentOptions
     from fadiff.search.gradient.problem import ProblemArrays, Table
 
 
@@ -115,7 +115,7 @@ def _expect_backward(slope: Array, gradient: tuple[Array, Array]) -> tuple[Array
 expect.defvjp(_expect_forward, _expect_backward)
 
 
-def choose(table: Table, log_factors: Array, noise: Array | float, tau: Array, options: Options) -> Array:
+def choose(table: Table, log_factors: Array, noise: Array | float, tau: Array, options: DescentOptions) -> Array:
     """Factors ``[rows, parts, restarts]``: forward the chosen integers, backward the expectation.
 
     In log space the expectation is geometric. Without `straight_through` it is the forward value too.
@@ -152,7 +152,7 @@ def _place_backward(unplace: Array, gradient: Array) -> tuple[Array, None, None]
 place.defvjp(_place_forward, _place_backward)
 
 
-def relax(problem: ProblemArrays, options: Options, params: Params, noise: Array | None, tau: Array) -> Relaxed:
+def relax(problem: ProblemArrays, options: DescentOptions, params: Params, noise: Array | None, tau: Array) -> Relaxed:
     """The schedule that the parameters stand for; `noise` is a flat array of :func:`noise_size` numbers, or None."""
     restarts = params.log_factors.shape[-1]
     chosen: list[Array] = [jnp.zeros((0, restarts))]
@@ -177,7 +177,7 @@ def sigma(problem: ProblemArrays, params: Params) -> Array:
     return jax.nn.sigmoid(params.sigma_logits).T * problem.ends.fusible
 
 
-def assemble(problem: ProblemArrays, options: Options, parts: Array, sigma: Array) -> Relaxed:
+def assemble(problem: ProblemArrays, options: DescentOptions, parts: Array, sigma: Array) -> Relaxed:
     """The factors of all parts ``[parts, restarts]`` as one array by slot, dim and layer.
 
     Where slots choose on their own, L3 takes what they leave, t3 = size / (product of the others), but at least 1.

@@ -21,7 +21,7 @@ from fadiff.cost.model import LayerCosts
 from fadiff.cost.roofline import cycles, energy_pj
 from fadiff.cost.traffic import RELEVANT_I, RELEVANT_O, RELEVANT_W, C, G, K, N, P, Q, R, S, layer_traffic
 from fadiff.search.gradient.candidates import SHARED, SHARED_DIMS, SLOTS, SPATIAL, T0, T1, T2, T3
-from fadiff.search.greedy import ORDER2, ORDERS3
+from fadiff.search.space import ORDER1, ORDER2, ORDERS3
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 RANK = np.array(
     [
         [[order.index(dim) for order in orders] for dim in DIMS]
-        for orders in (["GNPQKCRS"] * len(ORDERS3), [ORDER2] * len(ORDERS3), ORDERS3)
+        for orders in ([ORDER1] * len(ORDERS3), [ORDER2] * len(ORDERS3), ORDERS3)
     ],
     dtype=np.int32,
 )[..., None, None]
