@@ -11,12 +11,11 @@ from fadiff.cost.capacity import needs
 from fadiff.cost.model import layer_costs
 from fadiff.schedule import Group, Trips, legality
 from fadiff.schedule.footprint import group_steps
-from fadiff.search.climb import ORDER1, ORDER2, ORDERS3
-from fadiff.search.groups import divisors
+from fadiff.search.space import ORDER1, ORDER2, SLIDING_ORDERS3, divisors
 from fadiff.workload import DIMS
 from search.networks import MACHINE, cut_with, scheduled, shared_trips
 
-SEARCHED_ORDERS = tuple((ORDER1, ORDER2, order3) for order3 in ORDERS3)
+SEARCHED_ORDERS = tuple((ORDER1, ORDER2, order3) for order3 in SLIDING_ORDERS3)
 
 
 class Space(NamedTuple):
@@ -117,9 +116,8 @@ def trip_counts(workload, names) -> list[Trips]:
     sizes = [workload[name].dims for name in names]
     ranges = [sorted({1, *(d.G for d in sizes)}), *(divisors(max(d[i] for d in sizes)) for i in (1, 4, 5))]
     parts = divisors(sizes[0].K) if len(names) == 2 else [1]
-    return [
-        Trips(*counts, x) for *counts, x in product(*ranges, parts) if _may_share(workload, names, Trips(*counts, x))
-    ]
+    every = [Trips(*counts) for counts in product(*ranges, parts)]
+    return [trips for trips in every if _may_share(workload, names, trips)]
 
 
 def _may_share(workload, names, trips) -> bool:

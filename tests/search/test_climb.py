@@ -7,10 +7,10 @@ from fadiff.cost import evaluate
 from fadiff.schedule import Group, legality
 from fadiff.schedule.footprint import footprint
 from fadiff.schedule.halo import halos
-from fadiff.search.climb import ORDERS3
-from fadiff.search.conditions import Budgets, Problem, useful_slots
+from fadiff.search.conditions import Budgets, Problem
 from fadiff.search.options import Row, adapted, from_dram, pinned, scattered, solve
 from fadiff.search.options import alone as best_alone
+from fadiff.search.space import SLIDING_ORDERS3, useful_slots
 from search.exhaustive import every_mapping
 from search.networks import (
     MACHINE,
@@ -61,7 +61,9 @@ class Drawn:
         self.conditions = [conditions[n] for n in self.names]
         factors = {n: draw_factors(random, self.workload[n], g) for g in groups for n in g.layers if n in self.names}
         self.factors = np.stack([factors[n] for n in self.names], axis=-1)
-        self.schedules = [scheduled(self.workload, MACHINE, groups, factors, order) for order in range(len(ORDERS3))]
+        self.schedules = [
+            scheduled(self.workload, MACHINE, groups, factors, order) for order in range(len(SLIDING_ORDERS3))
+        ]
         self.evaluations = [evaluate(schedule) for schedule in self.schedules]
         halo = halos(self.workload, self.schedules[0].fused_edges)
         self.footprints = [
@@ -74,7 +76,7 @@ class Drawn:
         """Ample, exactly what the layer needs in some order, or a byte less."""
         found = []
         for i in range(len(self.names)):
-            needed = self.needs(i, int(random.integers(len(ORDERS3))))
+            needed = self.needs(i, int(random.integers(len(SLIDING_ORDERS3))))
             there = (MACHINE.usable_l2_bytes, MACHINE.usable_l2_bytes, MACHINE.usable_l1_bytes)
             found.append([random.choice([t, n, n, n - 1]) for n, t in zip(needed, there, strict=True)])
         return Budgets(*np.array(found).T)
@@ -111,7 +113,7 @@ def test_prices_are_the_exact_evaluators_and_infinite_where_a_rule_is_broken(dra
     for one in drawn:
         found = priced(one.problem, one.conditions, one.factors, one.budgets, WEIGHTS)
         for i in range(len(one.names)):
-            orders = [one.expected(i, order) for order in range(len(ORDERS3))]
+            orders = [one.expected(i, order) for order in range(len(SLIDING_ORDERS3))]
             assert found.price[i] == pytest.approx(min(price for price, _, _ in orders), rel=1e-5)
             if np.isinf(found.price[i]):
                 infinite += 1

@@ -11,7 +11,7 @@ from fadiff.schedule import Group, Trips
 from fadiff.schedule.legality import violations
 from fadiff.search.assemble import fill, seat, to_schedule
 from fadiff.search.conditions import Problem
-from fadiff.search.groups import Plan, Run, divisors, plans
+from fadiff.search.groups import Plan, Run, plans
 from fadiff.search.options import from_dram, scattered
 from oracle import schedules
 from search.exhaustive import buffer_bytes, may_be_group, trip_counts
@@ -111,11 +111,6 @@ def test_a_run_has_plans_exactly_where_its_buffers_can_fit(name, l2_bytes):
     workload, hardware = MORE_NETWORKS[name], machine(l2_bytes=l2_bytes)
     planned = {plan.group.layers for plan in plans(workload, hardware)}
     assert planned == {names for names in runs(workload) if buffers_fit(workload, hardware, names)}
-
-
-@pytest.mark.parametrize("number", [1, 2, 12, 49, 97, 360])
-def test_divisors_are_all_divisors_in_order(number):
-    assert divisors(number) == [d for d in range(1, number + 1) if number % d == 0]
 
 
 def test_the_nearest_plan_has_the_trip_counts_nearest_to_those_wanted():

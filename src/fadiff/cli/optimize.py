@@ -85,7 +85,7 @@ def optimize(
     if trace is not None:
         write_text(trace, _trace_text(asdict(result)["trace"], result.schedule.made_by))
     costs = breakdown(best)
-    reasons = _boundaries(best, objective) if method != "greedy" else []
+    reasons = _boundaries(best, objective, priced=result.stopped == "done") if method != "greedy" else []
     if json:
         summary = asdict(costs)
         del summary["layers"]
@@ -109,11 +109,12 @@ def optimize(
         out.print(f"Written to {output}. Next: fadiff evaluate {output}, fadiff verify {output}")
 
 
-def _boundaries(best: Evaluation, objective: str) -> list[dict[str, str]]:
-    """Why each tensor that goes through DRAM does."""
+def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:
+    """Why each tensor that goes through DRAM does; what fusing it would cost is priced only after a full search."""
     from fadiff.search.reasons import boundaries
 
-    return [boundary._asdict() for boundary in boundaries(best, objective)]  # pyright: ignore[reportArgumentType]
+    found = boundaries(best, objective, priced=priced)  # pyright: ignore[reportArgumentType]
+    return [boundary._asdict() for boundary in found]
 
 
 def _comparison(best: Evaluation, unfused: Evaluation, greedy: Evaluation) -> Table:

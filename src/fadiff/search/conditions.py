@@ -48,9 +48,11 @@ class Condition(NamedTuple):
 class Problem:
     """A workload on an accelerator, packed for search in 32-bit numbers."""
 
-    def __init__(self, workload: Workload, hardware: Hardware) -> None:
+    def __init__(self, workload: Workload, hardware: Hardware, deadline: float = float("inf")) -> None:
         self.workload = workload
         self.hardware = hardware
+        self.deadline = deadline
+        """When to give up, on the clock of `time.monotonic`."""
         self.layers: LayerArrays = jax.tree.map(_narrow, pack_layers(workload))
         self.machine: HardwareArrays = jax.tree.map(_narrow, pack_hardware(hardware))
         self.number = {layer.name: i for i, layer in enumerate(workload.layers)}

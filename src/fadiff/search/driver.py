@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
 from fadiff.schedule.legality import violations
+from fadiff.search.deadline import OutOfTimeError
 
 if TYPE_CHECKING:
     from fadiff.hardware import Hardware
@@ -98,6 +99,7 @@ class Settings:
     restarts: int | None = None
     """Restarts of the method's own kind; None leaves the choice to the method."""
     objective: Objective = "edp"
+    budget_seconds: float = float("inf")
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 
@@ -143,7 +145,7 @@ def search(
     from fadiff.search.greedy import greedy
 
     began = time.monotonic()
-    settings = replace(settings, deadline=began + budget_seconds)
+    settings = replace(settings, budget_seconds=budget_seconds, deadline=began + budget_seconds)
     incumbent = Incumbent(settings.objective)
     first = incumbent.offer(greedy(workload, hardware))
     if first is None:
@@ -174,6 +176,8 @@ def search(
             if settings.seconds_left <= 0:
                 stopped = "budget"
                 break
+    except OutOfTimeError:
+        stopped = "budget"
     except KeyboardInterrupt:
         stopped = "interrupt"
     best = incumbent.best or first

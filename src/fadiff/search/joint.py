@@ -6,14 +6,13 @@
    the result until the cut stays the same.
 3. *Polish*: moves in pairs on every layer, with exactly the room its group leaves.
 4. *Descend*: many relaxed restarts at once over all factors and one sigma per edge (:mod:`fadiff.search.gradient`),
-   some of them from the incumbent. Its program compiles in the background meanwhile.
+   some of them from the incumbent.
 5. *Decode*: groups and trip counts that the restarts propose become plans of their own, their mappings become starts,
    and the network is cut again over all that is known, and polished again if the cut is new.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from fadiff.search.decode import decode_groups
 from fadiff.search.driver import Incumbent, Settings, Status, price_weights
 from fadiff.search.gradient.options import anneal
 from fadiff.search.groups import Plan, plans
-from fadiff.search.options import Hints, Options, alone, grouped, hinted, join
+from fadiff.search.options import Hints, Options, alone, grouped, hinted, join, paired
 from fadiff.search.polish import polish
 
 if TYPE_CHECKING:
@@ -57,10 +56,12 @@ class JointOptions:
     """How many of them the descent proposes."""
 
 
+SHORTEST_DESCENT_SECONDS = 30.0
+"""Budgets below this leave the descent out: where its program is not in the cache, compiling it takes 7 to 15 s."""
 _STEPS_PER_CHUNK = 50
 _CONDITIONS_PER_STEP = 512
 _CUTS = 5
-_POLISHES = 2
+_POLISHES = 3
 
 
 def joint(
@@ -71,13 +72,14 @@ def joint(
     options: JointOptions = JointOptions(),
 ) -> Iterator[Status]:
     """The generator behind ``--method gradient``; see the module's docstring for its steps."""
-    problem = Problem(workload, hardware)
-    descent = None if options.descent is None else _Descent(workload, hardware, settings, incumbent, options.descent)
-
+    problem = Problem(workload, hardware, settings.deadline)
     weights = price_weights(_best(incumbent), settings.objective)
     singles = [seat(problem, Plan(Group((name,)), (0,))) for name in workload.topological]
     found = alone(problem, _conditions(singles), weights, settings.seed, options.starts)
     groups = yield from _cuts(problem, singles, found, settings, incumbent, "map")
+    if options.polish:
+        found = paired(problem, found, price_weights(_best(incumbent), settings.objective))
+        groups = yield from _cuts(problem, singles, found, settings, incumbent, "map")
 
     known = {condition.layer: [_whole(o)] for condition, o in found.items()}
     seats = singles
@@ -88,9 +90,9 @@ def joint(
     if options.polish:
         groups = yield from _polish(problem, groups, found, settings, incumbent)
 
-    proposals = None if descent is None else (yield from descent.run())
-    if proposals is None:
+    if options.descent is None or settings.budget_seconds < SHORTEST_DESCENT_SECONDS:
         return
+    proposals = yield from _descend(workload, hardware, settings, incumbent, options.descent)
     hints = _hints(problem, proposals, options.hints_per_layer)
     weights = price_weights(_best(incumbent), settings.objective)
     for condition, more in hinted(problem, _conditions(singles), weights, hints).items():
@@ -146,45 +148,20 @@ def _fuse(
     return groups
 
 
-class _Descent:
-    """The gradient descent, compiling from the moment it is made."""
-
-    def __init__(
-        self,
-        workload: Workload,
-        hardware: Hardware,
-        settings: Settings,
-        incumbent: Incumbent,
-        options: gradient.DescentOptions,
-    ) -> None:
-        self.options = replace(options, objective=settings.objective, restarts=settings.restarts or options.restarts)
-        self.settings = settings
-        self.incumbent = incumbent
-        self.problem = gradient.pack_problem(workload, hardware, self.options)
-        self.compilation = threading.Thread(target=self._compile, args=(_starts(_best(incumbent)),), daemon=True)
-        self.compilation.start()
-
-    def _compile(self, starts: NDArray[np.int64]) -> None:
-        """Running no steps compiles the program."""
-        state = gradient.init(self.problem, self.options, self.settings.seed, starts)
-        gradient.read_out(self.problem, self.options, gradient.step(self.problem, self.options, state, 0))
-
-    def run(self) -> Generator[Status, None, gradient.Proposals | None]:
-        """Descend from the incumbent's mappings, chunk by chunk; None if the budget ends before the first chunk."""
-        self.compilation.join(max(0.0, min(self.settings.seconds_left, threading.TIMEOUT_MAX)))
-        if self.compilation.is_alive():
-            return None
-        problem, options = self.problem, self.options
-        state = gradient.init(problem, options, self.settings.seed, _starts(_best(self.incumbent)))
-        steps = int(options.steps)
-        proposals = None
-        for at in range(0, steps, _STEPS_PER_CHUNK):
-            state = gradient.step(problem, options, state, min(_STEPS_PER_CHUNK, steps - at))
-            proposals = gradient.read_out(problem, options, state)
-            temperature = float(anneal(options, state.step).tau)
-            legal = float(np.mean(proposals.penalty <= 1e-6))
-            yield Status("descend", min(at + _STEPS_PER_CHUNK, steps), steps, temperature, legal)
-        return proposals
+def _descend(
+    workload: Workload, hardware: Hardware, settings: Settings, incumbent: Incumbent, options: gradient.DescentOptions
+) -> Generator[Status, None, gradient.Proposals]:
+    """Descend from the incumbent's mappings and from random ones, chunk by chunk; the last proposals."""
+    options = replace(options, objective=settings.objective, restarts=settings.restarts or options.restarts)
+    problem = gradient.pack_problem(workload, hardware, options)
+    state = gradient.init(problem, options, settings.seed, _starts(_best(incumbent)))
+    steps = int(options.steps)
+    for done in range(0, steps, _STEPS_PER_CHUNK):
+        count = min(_STEPS_PER_CHUNK, steps - done)
+        state = gradient.step(problem, options, state, count)
+        legal = float(np.mean(gradient.read_out(problem, options, state).penalty <= 1e-2))
+        yield Status("descend", done + count, steps, float(anneal(options, state.step).tau), legal)
+    return gradient.read_out(problem, options, state)
 
 
 def _starts(evaluation: Evaluation) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,6 +14,7 @@ import numpy as np
 
 from fadiff.search.climb import Priced, climb
 from fadiff.search.conditions import Budgets, Condition, Problem, bucket
+from fadiff.search.deadline import OutOfTimeError
 from fadiff.search.space import prime_factors, useful_slots
 from fadiff.workload import DIMS
 
@@ -47,7 +49,7 @@ class Options(NamedTuple):
     l1_bytes: NDArray[np.float64]
 
 
-def subset(options: Options, index: slice | NDArray[np.bool_]) -> Options:
+def subset(options: Options, index: slice | NDArray[np.bool_] | NDArray[np.int64]) -> Options:
     """Some of the options."""
     return Options(
         options.factors[:, :, index],
@@ -87,6 +89,8 @@ class Row(NamedTuple):
 def solve(problem: Problem, rows: Sequence[Row], weights: tuple[float, float], *, pairs: bool) -> Options:
     """Climb from every row; options in the order of rows, with infinite energy where nothing fits.
 
+    Raises :class:`OutOfTimeError` when the problem's deadline passes.
+
     Rows finish after different numbers of rounds: after a few, those that still move are gathered into fuller chunks.
     """
     left = list(range(len(rows)))
@@ -97,6 +101,8 @@ def solve(problem: Problem, rows: Sequence[Row], weights: tuple[float, float], *
         chunk = min(bucket(len(left), sizes), sizes[-1])
         moving: list[int] = []
         for at in range(0, len(left), chunk):
+            if time.monotonic() > problem.deadline:
+                raise OutOfTimeError
             numbers = left[at : at + chunk]
             options, unfinished = _solve_chunk(problem, [current[i] for i in numbers], chunk, weights, pairs=pairs)
             for j, i in enumerate(numbers):
@@ -203,25 +209,40 @@ Hints = MappingOf[int, Sequence["NDArray[np.int64]"]]
 def alone(
     problem: Problem, conditions: Sequence[Condition], weights: tuple[float, float], seed: int, starts: int
 ) -> dict[Condition, Options]:
-    """The best mapping of each layer on its own: many starts, then moves in pairs from the best two."""
+    """Mappings of each layer on its own, climbed to from many starts; the best two of each."""
     random = np.random.default_rng(seed)
     l2, l1 = problem.hardware.usable_l2_bytes, problem.hardware.usable_l1_bytes
-
-    def rows(condition: Condition) -> list[Row]:
+    rows: list[Row] = []
+    for condition in conditions:
         begin = [from_dram(problem, condition), pinned(problem, condition)]
         begin += [scattered(problem, condition, random) for _ in range(starts - len(begin))]
-        return [Row(condition, start, l2, l2, l1) for start in begin]
-
-    every = [row for condition in conditions for row in rows(condition)]
-    found = solve(problem, every, weights, pairs=False)
-    best: list[Row] = []
+        rows += [Row(condition, start, l2, l2, l1) for start in begin]
+    found = solve(problem, rows, weights, pairs=False)
+    price = weights[0] * found.energy_pj + weights[1] * found.cycles
+    result: dict[Condition, Options] = {}
     for i, condition in enumerate(conditions):
-        mine = slice(i * starts, (i + 1) * starts)
-        price = weights[0] * found.energy_pj[mine] + weights[1] * found.cycles[mine]
-        for j in np.argsort(price, kind="stable")[:2]:
-            best.append(Row(condition, found.factors[:, :, i * starts + j], l2, l2, l1))
-    refined = solve(problem, best, weights, pairs=True)
-    return {condition: subset(refined, slice(2 * i, 2 * i + 2)) for i, condition in enumerate(conditions)}
+        ranked = i * starts + np.argsort(price[i * starts : (i + 1) * starts], kind="stable")
+        result[condition] = subset(found, ranked[:2])
+    return result
+
+
+def paired(
+    problem: Problem, options: MappingOf[Condition, Options], weights: tuple[float, float]
+) -> dict[Condition, Options]:
+    """Mappings of layers on their own, taken on by moves in pairs."""
+    l2, l1 = problem.hardware.usable_l2_bytes, problem.hardware.usable_l1_bytes
+    rows = [
+        Row(condition, mine.factors[:, :, i], l2, l2, l1)
+        for condition, mine in options.items()
+        for i in range(mine.order.size)
+    ]
+    found = solve(problem, rows, weights, pairs=True)
+    result: dict[Condition, Options] = {}
+    at = 0
+    for condition, mine in options.items():
+        result[condition] = subset(found, slice(at, at + mine.order.size))
+        at += mine.order.size
+    return result
 
 
 def hinted(

@@ -15,35 +15,44 @@ if TYPE_CHECKING:
 
 
 def polish(problem: Problem, groups: Sequence[Filled], weights: tuple[float, float]) -> list[Filled]:
-    """Improve one layer of every group at a time, until each has had its turn.
+    """Improve every layer while the others of its group stay as they are, and take what fits together.
 
-    The other layers of the group stay as they are, so what they leave of L2 and L1 is known to the byte.
+    All layers climb at once, each in the room that the present mappings of the others leave. Of the improvements of a
+    group the largest are taken first, as long as the group fits.
     """
+    seats = [(i, turn) for i, filled in enumerate(groups) for turn in range(len(filled.choices))]
+    seats = [(i, turn) for i, turn in seats if problem.workload[groups[i].seat.plan.group.layers[turn]].is_mac]
+    found = solve(problem, [_row(problem, groups[i], turn) for i, turn in seats], weights, pairs=True)
     current = list(groups)
-    for turn in range(max(len(filled.choices) for filled in current)):
-        turns = [i for i, filled in enumerate(current) if turn < len(filled.choices) and _is_mac(problem, filled, turn)]
-        if not turns:
-            continue
-        found = solve(problem, [_row(problem, current[i], turn) for i in turns], weights, pairs=True)
-        for j, i in enumerate(turns):
-            better = choice(found, j)
-            if np.isfinite(better.energy_pj) and _price(better, weights) < _price(current[i].choices[turn], weights):
-                current[i] = _replaced(problem, current[i], turn, better, weights)
+    gains: list[tuple[float, int]] = []
+    for j, (i, turn) in enumerate(seats):
+        before, after = groups[i].choices[turn], choice(found, j)
+        gain = (_price(before, weights) - _price(after, weights)) * problem.repeat(groups[i].seat.conditions[turn])
+        if np.isfinite(after.energy_pj) and gain > 0:
+            gains.append((-gain, j))
+    for gain, j in sorted(gains):
+        i, turn = seats[j]
+        filled = current[i]
+        choices = (*filled.choices[:turn], choice(found, j), *filled.choices[turn + 1 :])
+        changed = Filled(filled.seat, choices, filled.price + gain)
+        if _fits(problem, changed):
+            current[i] = changed
     return current
-
-
-def _is_mac(problem: Problem, filled: Filled, turn: int) -> bool:
-    return problem.workload[filled.seat.plan.group.layers[turn]].is_mac
 
 
 def _price(chosen: Choice, weights: tuple[float, float]) -> float:
     return weights[0] * chosen.energy_pj + weights[1] * chosen.cycles
 
 
-def _replaced(problem: Problem, filled: Filled, turn: int, better: Choice, weights: tuple[float, float]) -> Filled:
-    choices = (*filled.choices[:turn], better, *filled.choices[turn + 1 :])
-    priced = zip(choices, filled.seat.conditions, strict=True)
-    return Filled(filled.seat, choices, sum(_price(c, weights) * problem.repeat(condition) for c, condition in priced))
+def _fits(problem: Problem, filled: Filled) -> bool:
+    """Whether a group's choices fit in L2 and L1 together."""
+    plan, conditions = filled.seat
+    kept = sum(chosen.kept for chosen in filled.choices)
+    peak = max(chosen.passing + live for chosen, live in zip(filled.choices, plan.live_bytes, strict=True))
+    # Both layers of a channel loop may hold sums at the same time.
+    sums = [chosen.l1_bytes for chosen in filled.choices]
+    l1 = sum(sums) if conditions[0].x_role else max(sums)
+    return kept + peak <= problem.hardware.usable_l2_bytes and l1 <= problem.hardware.usable_l1_bytes
 
 
 def _row(problem: Problem, filled: Filled, turn: int) -> Row:

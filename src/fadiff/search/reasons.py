@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 Cause = Literal["capacity", "alignment", "whole tensor", "one sink", "repeat", "order", "no gain", "not searched"]
 
 
+PLANS_PRICED = 6
+"""Plans of a merged group that are looked at."""
+_UNKNOWN: tuple[Cause, str] = ("not searched", "the search ended before it got there: give it more time")
+
+
 class Boundary(NamedTuple):
     """A tensor that goes through DRAM, and what keeps its producer and its reader apart."""
 
@@ -28,22 +35,22 @@ class Boundary(NamedTuple):
     detail: str
 
 
-def boundaries(evaluation: Evaluation, objective: Objective) -> list[Boundary]:
+def boundaries(evaluation: Evaluation, objective: Objective, *, priced: bool = True) -> list[Boundary]:
     """The reason for every edge that is not fused, in the order of the workload's edges.
 
-    Where nothing forbids to merge the two groups, the best merged group that the search finds is priced.
+    Where nothing forbids to merge the two groups, the best merged group that a short search finds is priced; without
+    `priced` such edges are told as not searched.
     """
     schedule = evaluation.schedule
     problem = Problem(schedule.workload, schedule.hardware)
-    known: dict[tuple[Group, Group], tuple[Cause, str]] = {}
-    result: list[Boundary] = []
-    for edge in schedule.workload.edges:
-        if not schedule.is_fused(edge):
-            pair = (schedule.group_of[edge.source], schedule.group_of[edge.target])
-            if pair not in known:
-                known[pair] = _forbidden(problem, *pair) or _loss(problem, evaluation, objective, *pair)
-            result.append(Boundary(edge.source, edge.target, *known[pair]))
-    return result
+    apart = [edge for edge in schedule.workload.edges if not schedule.is_fused(edge)]
+    pairs = [(schedule.group_of[edge.source], schedule.group_of[edge.target]) for edge in apart]
+    known = {pair: _forbidden(problem, *pair) for pair in dict.fromkeys(pairs)}
+    free = [pair for pair, cause in known.items() if cause is None]
+    known.update(_losses(problem, evaluation, objective, free) if priced else dict.fromkeys(free, _UNKNOWN))
+    return [
+        Boundary(edge.source, edge.target, *(known[pair] or _UNKNOWN)) for edge, pair in zip(apart, pairs, strict=True)
+    ]
 
 
 def _merged(problem: Problem, source: Group, target: Group) -> tuple[str, ...]:
@@ -75,26 +82,39 @@ def _forbidden(problem: Problem, source: Group, target: Group) -> tuple[Cause, s
     return None
 
 
-def _loss(
-    problem: Problem, evaluation: Evaluation, objective: Objective, source: Group, target: Group
-) -> tuple[Cause, str]:
-    """What merging two groups would cost, as far as the search can tell."""
+def _losses(
+    problem: Problem, evaluation: Evaluation, objective: Objective, pairs: Sequence[tuple[Group, Group]]
+) -> dict[tuple[Group, Group], tuple[Cause, str]]:
+    """What merging each pair of groups would cost, as far as a short search can tell."""
     weights = price_weights(evaluation, objective)
-    seats = [
-        seat(problem, plan) for plan in Run(problem.workload, _merged(problem, source, target)).plans(problem.hardware)
-    ]
-    conditions = list(dict.fromkeys(condition for one in seats for condition in one.conditions))
-    options = grouped(problem, conditions, weights, 0, {})
-    prices = [filled.price for one in seats if (filled := fill(problem, one, options, weights, np.inf)) is not None]
-    if not prices:
-        return "capacity", "no tiles fit in L2 beside its buffers"
-    members = [problem.number[name] for name in source.layers + target.layers]
-    now = sum(
-        (weights[0] * float(evaluation.layers.energy.total[i]) + weights[1] * float(evaluation.layers.cycles.total[i]))
-        * problem.workload.layers[i].repeat
-        for i in members
+    seats = {
+        pair: [
+            seat(problem, plan)
+            for plan in islice(Run(problem.workload, _merged(problem, *pair)).plans(problem.hardware), PLANS_PRICED)
+        ]
+        for pair in pairs
+    }
+    conditions = list(dict.fromkeys(c for mine in seats.values() for one in mine for c in one.conditions))
+    options = grouped(problem, conditions, weights, 0, {}) if conditions else {}
+    result: dict[tuple[Group, Group], tuple[Cause, str]] = {}
+    for pair, mine in seats.items():
+        filled = [fill(problem, one, options, weights, np.inf) for one in mine]
+        prices = [one.price for one in filled if one is not None]
+        change = min(prices) - sum(_price(problem, evaluation, group, weights) for group in pair) if prices else 0.0
+        if not prices:
+            result[pair] = ("capacity", "no tiles fit in L2 beside its buffers")
+        elif change < 0:
+            result[pair] = ("not searched", f"fused, the {objective} would be about {-change:.2%} lower: search longer")
+        else:
+            result[pair] = ("no gain", f"fused, the {objective} would be about {change:.2%} higher")
+    return result
+
+
+def _price(problem: Problem, evaluation: Evaluation, group: Group, weights: tuple[float, float]) -> float:
+    """What a group costs now."""
+    energy, cycles = evaluation.layers.energy.total, evaluation.layers.cycles.total
+    numbers = [problem.number[name] for name in group.layers]
+    return sum(
+        (weights[0] * float(energy[i]) + weights[1] * float(cycles[i])) * problem.workload.layers[i].repeat
+        for i in numbers
     )
-    change = min(prices) - now
-    if change < 0:
-        return "not searched", f"fused, the {objective} would be about {-change:.2%} lower: give the search more time"
-    return "no gain", f"fused, the {objective} would be about {change:.2%} higher"
