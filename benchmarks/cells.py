@@ -48,7 +48,7 @@ def run_cell(model: str, hardware: str, seed: int, budget: str, cold: bool) -> C
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "schedule.json"
         environment = os.environ | ({"FADIFF_CACHE_DIR": folder} if cold else {})
-        command = [sys.executable, "-m", "fadiff", "optimize", model, "--hardware", str(ROOT / hardware)]
+        command = [sys.executable, "-m", "fadiff", "optimize", model, "--hardware", _machine(hardware)]
         command += ["--seed", str(seed), "--budget", budget, "-o", str(output), "--json"]
         began = time.monotonic()
         printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
@@ -56,7 +56,7 @@ def run_cell(model: str, hardware: str, seed: int, budget: str, cold: bool) -> C
     told = json.loads(printed.stdout)
     return Cell(
         model=model,
-        hardware=Path(hardware).stem,
+        hardware=Path(hardware).stem if hardware in MACHINES else f"{hardware} (built-in)",
         seed=seed,
         edp_uj_cycles=told["totals"]["edp_uj_cycles"],
         unfused_edp_uj_cycles=told["compared_with"]["unfused"]["edp_uj_cycles"],
@@ -64,6 +64,11 @@ def run_cell(model: str, hardware: str, seed: int, budget: str, cold: bool) -> C
         seconds=seconds,
         stopped=told["stopped"],
     )
+
+
+def _machine(hardware: str) -> str:
+    """A file of the repository, or a built-in name."""
+    return str(ROOT / hardware) if (ROOT / hardware).exists() else hardware
 
 
 def table(cells: list[Cell]) -> str:

@@ -2,9 +2,20 @@
 
 import numpy as np
 
+from fadiff.search import conditions as conditions_module
+from fadiff.search import options as options_module
 from fadiff.search.climb import Priced, climb
 from fadiff.search.conditions import Budgets, Condition
 from fadiff.search.options import Options, subset
+
+ROWS, PAIR_ROWS, MOVES = 64, 8, 80
+
+
+def use_few_programs(patch):
+    """Programs of one size for all tests: chunks say how work is compiled, never what comes out of it."""
+    patch.setattr(conditions_module, "MOVE_WIDTHS", (MOVES,))
+    patch.setattr(options_module, "ROW_CHUNKS", (ROWS,))
+    patch.setattr(options_module, "PAIR_CHUNKS", (PAIR_ROWS,))
 
 
 def climbed(problem, conditions, factors, budgets, weights, rounds, *, pairs=False, still=False):
@@ -12,7 +23,7 @@ def climbed(problem, conditions, factors, budgets, weights, rounds, *, pairs=Fal
 
     A climb that stands still has only moves that change nothing.
     """
-    size = 8 if pairs else 64
+    size = PAIR_ROWS if pairs else ROWS
     parts = []
     for at in range(0, len(conditions), size):
         rows = [min(i, len(conditions) - 1) for i in range(at, at + size)]

@@ -8,7 +8,7 @@ from fadiff.schedule import Group, legality
 from fadiff.schedule.footprint import footprint
 from fadiff.schedule.halo import halos
 from fadiff.search.conditions import Budgets, Problem
-from fadiff.search.options import Row, adapted, from_dram, pinned, scattered, solve
+from fadiff.search.options import Row, adapted, from_dram, paired, pinned, scattered, solve
 from fadiff.search.options import alone as best_alone
 from fadiff.search.space import SLIDING_ORDERS3, useful_slots
 from search.exhaustive import every_mapping
@@ -242,6 +242,6 @@ def test_a_small_layer_reaches_the_optimum_of_all_its_mappings(layer, chip):
     weights = (1 / space.energy_pj[best], 1 / space.cycles[best])
     problem = Problem(workload, hardware)
     conditions = problem.conditions(Group(("a",)))
-    found = best_alone(problem, conditions, weights, seed=0, starts=16)[conditions[0]]
+    found = paired(problem, best_alone(problem, conditions, weights, seed=0, starts=16), weights)[conditions[0]]
     price = weights[0] * found.energy_pj + weights[1] * found.cycles
     assert price.min() == pytest.approx(space.best(weights), rel=1e-4)

@@ -174,8 +174,10 @@ def search(
         for status in method(workload, hardware, settings, incumbent):
             note(status)
             if settings.seconds_left <= 0:
-                stopped = "budget"
                 break
+        # A method that sees the time run out may end by itself.
+        if settings.seconds_left <= 0:
+            stopped = "budget"
     except OutOfTimeError:
         stopped = "budget"
     except KeyboardInterrupt:

@@ -59,12 +59,8 @@ def _climb(workload: Workload, hardware: Hardware) -> tuple[FloatArray, NDArray[
     best, orders = price(factors[:, :, None, :])
     best, orders = best[0], orders[0]
     if not np.isfinite(best).all():
-        name = workload.layers[int(np.argmin(np.isfinite(best)))].name
-        raise FadiffError(
-            f"layer {name!r} fits {hardware.name} in no way: even with tiles of one word it needs more than "
-            f"{hardware.usable_l1_bytes:,} bytes of L1 or {hardware.usable_l2_bytes:,} bytes of L2"
-        )
-    while True:
+        raise FadiffError(_too_large(workload, hardware, int(np.argmin(np.isfinite(best)))))
+    while steps:
         moved = np.repeat(factors[:, :, None, :], len(steps), axis=2)
         possible = np.empty((len(steps), count), dtype=bool)
         for i, step in enumerate(steps):
@@ -81,6 +77,21 @@ def _climb(workload: Workload, hardware: Hardware) -> tuple[FloatArray, NDArray[
         factors = np.where(improves, moved[:, :, chosen, rows], factors)
         best = np.where(improves, prices[chosen, rows], best)
         orders = np.where(improves, tried[chosen, rows], orders)
+    return factors, orders
+
+
+def _too_large(workload: Workload, hardware: Hardware, layer: int) -> str:
+    """What a layer that fits in no way lacks, with tiles of one word: every bank of L1 and two words of L2."""
+    name = workload.layers[layer].name
+    lacks = [
+        f"{needed:,} bytes of {level}, {there:,} are there ({needed - there:,} too few)"
+        for level, needed, there in (
+            ("L1", 4 * hardware.cols, hardware.usable_l1_bytes),
+            ("L2", 2, hardware.usable_l2_bytes),
+        )
+        if needed > there
+    ]
+    return f"layer {name!r} fits {hardware.name} in no way: even with tiles of one word it needs {' and '.join(lacks)}"
 
 
 def _steps(workload: Workload, hardware: Hardware) -> list[Step]:

@@ -31,6 +31,9 @@ MOST_RUNS = 8192
 BUFFER_SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
 """Plans are kept for buffers that leave different shares of L2 to tiles and pinned weights."""
 PLANS_PER_SHARE = 3
+SHORT_RUN = 4
+PLANS_PER_SHARE_OF_SHORT_RUN = 12
+"""Plans tried of a run for each share; of runs of a few layers there are fewer, and small machines fit no others."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ class Run:
         """Plans worth trying; none if the run may not be a group."""
         if self.may_be_group:
             peak = self.live.max(axis=1)
-            for i in _spread(peak, self.trips, hardware.usable_l2_bytes, PLANS_PER_SHARE):
+            most = PLANS_PER_SHARE if len(self.names) > SHORT_RUN else PLANS_PER_SHARE_OF_SHORT_RUN
+            for i in _spread(peak, self.trips, hardware.usable_l2_bytes, most):
                 yield self._plan(i)
             yield from _channel_plans(self.workload, self.segment, hardware)
 
@@ -218,6 +222,6 @@ def _channel_plans(workload: Workload, segment: list[Layer], hardware: Hardware)
     trips[4] = np.tile(parts, base.shape[1])
     live = _live_bytes(workload, segment, fused, trips)
     layers = tuple(layer.name for layer in segment)
-    for i in _spread(live.max(axis=1), trips, hardware.usable_l2_bytes, 2 * PLANS_PER_SHARE):
+    for i in _spread(live.max(axis=1), trips, hardware.usable_l2_bytes, PLANS_PER_SHARE_OF_SHORT_RUN):
         for loops in ("GNPQX", "GXNPQ"):
             yield Plan(Group(layers, Trips(*(int(t) for t in trips[:, i])), loops), tuple(int(b) for b in live[i]))

@@ -61,7 +61,7 @@ SHORTEST_DESCENT_SECONDS = 30.0
 _STEPS_PER_CHUNK = 50
 _CONDITIONS_PER_STEP = 512
 _CUTS = 5
-_POLISHES = 3
+_POLISHES = 4
 
 
 def joint(
@@ -114,12 +114,16 @@ def _polish(
     settings: Settings,
     incumbent: Incumbent,
 ) -> Generator[Status, None, list[Filled]]:
-    """Polish twice, and remember the mappings it finds, so that later cuts can use them."""
+    """Polish until nothing changes, and remember the mappings it finds, so that later cuts can use them."""
     polished = list(groups)
     for turn in range(_POLISHES):
+        before = to_schedule(problem, polished)
         polished = polish(problem, polished, price_weights(_best(incumbent), settings.objective))
-        incumbent.offer(to_schedule(problem, polished))
+        schedule = to_schedule(problem, polished)
+        incumbent.offer(schedule)
         yield Status("polish", turn + 1, _POLISHES)
+        if schedule == before:
+            break
     for filled in polished:
         for condition, chosen in zip(filled.seat.conditions, filled.choices, strict=True):
             found[condition] = join([found[condition], as_options(chosen)])

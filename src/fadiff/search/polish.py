@@ -22,8 +22,10 @@ def polish(problem: Problem, groups: Sequence[Filled], weights: tuple[float, flo
     """
     seats = [(i, turn) for i, filled in enumerate(groups) for turn in range(len(filled.choices))]
     seats = [(i, turn) for i, turn in seats if problem.workload[groups[i].seat.plan.group.layers[turn]].is_mac]
-    found = solve(problem, [_row(problem, groups[i], turn) for i, turn in seats], weights, pairs=True)
     current = list(groups)
+    if not seats:
+        return current
+    found = solve(problem, [_row(problem, groups[i], turn) for i, turn in seats], weights, pairs=True)
     gains: list[tuple[float, int]] = []
     for j, (i, turn) in enumerate(seats):
         before, after = groups[i].choices[turn], choice(found, j)

@@ -74,7 +74,7 @@ def _forbidden(problem: Problem, source: Group, target: Group) -> tuple[Cause, s
         loose = [name for name in names[:-1] if name not in feeding]
         return "one sink", f"{', '.join(loose)} would not lead to {names[-1]} inside the group"
     there = problem.hardware.usable_l2_bytes
-    if run.smallest_bytes > there:
+    if run.smallest_bytes > there and next(run.plans(problem.hardware), None) is None:
         needed = f"its buffers need {run.smallest_bytes:,} bytes of L2 at least, {there:,} are there"
         if run.trips.shape[1] == 1:
             return ("whole tensor" if run.must_be_whole else "alignment"), f"it cannot be tiled, and {needed}"

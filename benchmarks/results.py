@@ -1,0 +1,150 @@
+"""Write docs/results.md from the numbers in benchmarks/results/.
+
+Run: ``python -m benchmarks.results``
+
+Every table is made from a JSON file that one of the other commands wrote; the command stands above its table.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cells import Cell
+from benchmarks.cells import table as cells_table
+
+ROOT = Path(__file__).resolve().parent.parent
+NUMBERS = ROOT / "benchmarks" / "results"
+
+INTRODUCTION = """\
+# Results
+
+Measured, not asserted: each table names the command that made it, and `python -m benchmarks.results` builds this page
+from the files those commands wrote to `benchmarks/results/`. CPU times are from a shared 2-core machine and vary by
+tens of percent from run to run; compare ratios. EDP is in uJ x cycles, by the model of [model.md](model.md).
+"""
+
+
+def read(name: str) -> Any:  # noqa: ANN401  (any JSON value)
+    """The numbers that a command wrote."""
+    return json.loads((NUMBERS / f"{name}.json").read_text())
+
+
+def quality() -> str:
+    """The ten cells, seeds, and networks nothing was tuned on."""
+    cells = [Cell(**row) for row in read("cells")]
+    seeds = [Cell(**row) for row in read("seeds")]
+    others = [Cell(**row) for row in read("others")]
+    return f"""\
+## Quality of the search
+
+`fadiff optimize` with default options (budget 60 s, seed 0), each run in a fresh process with an empty compilation
+cache; seconds count everything from the start of Python to the written file. *Best known* and *unfused known* are
+values that a plain dynamic-programming search found in minutes a cell; no legal schedule is below the *floor*.
+
+```
+python -m benchmarks.cells --cold --json benchmarks/results/cells.json
+```
+
+{cells_table(cells)}
+### Seeds
+
+The worst of five seeds over the best of them, cache warm:
+
+```
+python -m benchmarks.cells --seeds 0 1 2 3 4 --json benchmarks/results/seeds.json
+```
+
+{spread_table(seeds)}
+### Networks and machines that nothing was tuned on
+
+The built-in accelerators, whose energies come from the network of [model.md](model.md). The gain of fusion is the
+column *own unfused*: the EDP over that of the best schedule without fusion that the same search found.
+
+```
+python -m benchmarks.cells --models resnet50 mobilenet_v2 bert-base llama-7b \\
+    --hardware gemmini-large gemmini-small gemmini-default --json benchmarks/results/others.json
+```
+
+{cells_table(others)}"""
+
+
+def spread_table(cells: list[Cell]) -> str:
+    """Worst over best of the seeds of each cell."""
+    lines = ["| network | accelerator | seeds | best EDP | worst / best |", "|---|---|---|---|---|"]
+    for key in dict.fromkeys((cell.model, cell.hardware) for cell in cells):
+        values = [cell.edp_uj_cycles for cell in cells if (cell.model, cell.hardware) == key]
+        lines.append(f"| {key[0]} | {key[1]} | {len(values)} | {min(values):.6g} | {max(values) / min(values):.4f} |")
+    return "\n".join(lines) + "\n"
+
+
+def ablation() -> str:
+    """What each part buys."""
+    return f"""\
+## What each part of the method buys
+
+```
+python -m benchmarks.ablation --markdown benchmarks/results/ablation.md
+```
+
+EDP over that of the whole method; the share of restarts whose last proposal kept every rule before decoding. *Descent
+alone* rows do without the enumerated groups and without random starts, so they stand on what the restarts propose.
+
+{(NUMBERS / "ablation.md").read_text()}
+What this shows, in plain words: the exact search around the descent is so strong on these networks that the whole
+method reaches the same EDP without the descent. The descent is not idle: without enumerated groups, its sigmas and trip
+counts find most of what fusion has to give on the large machine, but only part of it on the small one, where few
+groups fit and the relaxation rounds badly. Enumerating the groups that fit, pricing them exactly and cutting by dynamic
+programming is what closes the gap."""
+
+
+def speed() -> str:
+    """Evaluator, descent, long chains."""
+    cpu, gpu = read("throughput-cpu"), read("throughput-h200")
+    rows = ["| device | restarts | steps/s | restart-steps/s | s to within 1% of best known | s of the whole search |"]
+    rows.append("|---|---|---|---|---|---|")
+    for name, numbers in (("CPU, 2 cores", cpu), (gpu["device"], gpu)):
+        for key, row in numbers.items():
+            if isinstance(row, dict):
+                rows.append(
+                    f"| {name} | {key.split()[0]} | {row['steps_per_second']:,.0f} "
+                    f"| {row['restart_steps_per_second']:,.0f} | {row['seconds_to_within_1_percent']:.1f} "
+                    f"| {row['seconds']:.1f} |"
+                )
+    many = "1024 restarts"
+    ratio = gpu[many]["restart_steps_per_second"] / cpu[many]["restart_steps_per_second"]
+    evaluator = read("evaluate")
+    chains = "\n".join(
+        f"| {row['layers']} | {row['milliseconds_per_step']:.1f} | {row['search_seconds']:.0f} "
+        f"| {row['peak_gigabytes']:.2f} |"
+        for row in read("chain")
+    )
+    return f"""\
+## Speed
+
+The cost model, batched and compiled, on a batch of random ResNet-18 mappings (`python -m benchmarks.evaluate`):
+{evaluator["layer_mappings_per_second_float32"]:,.0f} layer-mappings a second in 32 bits,
+{evaluator["layer_mappings_per_second_float64"]:,.0f} in 64 bits, with every term of the breakdown.
+
+ResNet-18 on gemmini-large, the same command on both devices (`python -m benchmarks.throughput`), programs compiled:
+
+{chr(10).join(rows)}
+
+With 1,024 restarts the H200 takes {ratio:,.0f} times as many restart-steps a second as the 2-core CPU.
+
+Chains of equal 3x3 convolutions (`python -m benchmarks.chain`): a step of the descent with 16 restarts, the whole
+search without it, and peak memory.
+
+| layers | ms a step | s of the search | GB |
+|---|---|---|---|
+{chains}
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    page = "\n".join([INTRODUCTION, quality(), ablation(), speed()])
+    (ROOT / "docs" / "results.md").write_text(page)
+
+
+if __name__ == "__main__":
+    main()
