@@ -18,7 +18,7 @@ $(READY): pyproject.toml
 setup: $(READY)  ## the virtual environment, with everything in it
 
 demo: $(READY)  ## schedule ResNet-18 on a Gemmini, then prove the schedule by running it
-	$(BIN)/fadiff optimize resnet18 --hardware gemmini-large --method greedy -o resnet18.schedule.json
+	$(BIN)/fadiff optimize resnet18 --hardware gemmini-large -o resnet18.schedule.json
 	$(BIN)/fadiff evaluate resnet18.schedule.json
 	$(BIN)/fadiff verify resnet18.schedule.json
 

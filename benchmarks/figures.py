@@ -22,8 +22,9 @@ from fadiff.files import write_text
 from fadiff.report.breakdown import LayerCost, breakdown
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEDULE = ROOT / "tests" / "data" / "schedules" / "resnet18.gemmini-large.fused.json"
 IMAGES = ROOT / "docs" / "img"
+SCHEDULE = IMAGES / "resnet18.gemmini-large.json"
+"""Made by `fadiff optimize resnet18 -o docs/img/resnet18.gemmini-large.json`."""
 
 WIDTH, HEIGHT = 1200, 664
 LEFT, RIGHT = 72, 16
