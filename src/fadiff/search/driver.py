@@ -99,7 +99,6 @@ class Settings:
     restarts: int | None = None
     """Restarts of the method's own kind; None leaves the choice to the method."""
     objective: Objective = "edp"
-    budget_seconds: float = float("inf")
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 
@@ -145,7 +144,7 @@ def search(
     from fadiff.search.greedy import greedy
 
     began = time.monotonic()
-    settings = replace(settings, budget_seconds=budget_seconds, deadline=began + budget_seconds)
+    settings = replace(settings, deadline=began + budget_seconds)
     incumbent = Incumbent(settings.objective)
     first = incumbent.offer(greedy(workload, hardware))
     if first is None:

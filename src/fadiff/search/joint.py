@@ -24,6 +24,7 @@ from fadiff.schedule import Group, Mapping
 from fadiff.search import gradient
 from fadiff.search.assemble import Filled, Seat, as_options, cut, seat, to_schedule
 from fadiff.search.conditions import Condition, Problem
+from fadiff.search.deadline import OutOfTimeError
 from fadiff.search.decode import decode_groups
 from fadiff.search.driver import Incumbent, Settings, Status, price_weights
 from fadiff.search.gradient.options import anneal
@@ -57,7 +58,7 @@ class JointOptions:
 
 
 SHORTEST_DESCENT_SECONDS = 30.0
-"""Budgets below this leave the descent out: where its program is not in the cache, compiling it takes 7 to 15 s."""
+"""With less time left the descent is left out: where its program is not in the cache, compiling it takes 7 to 15 s."""
 _STEPS_PER_CHUNK = 50
 _CONDITIONS_PER_STEP = 512
 _CUTS = 5
@@ -90,8 +91,10 @@ def joint(
     if options.polish:
         groups = yield from _polish(problem, groups, found, settings, incumbent)
 
-    if options.descent is None or settings.budget_seconds < SHORTEST_DESCENT_SECONDS:
+    if options.descent is None:
         return
+    if settings.seconds_left < SHORTEST_DESCENT_SECONDS:
+        raise OutOfTimeError
     proposals = yield from _descend(workload, hardware, settings, incumbent, options.descent)
     hints = _hints(problem, proposals, options.hints_per_layer)
     weights = price_weights(_best(incumbent), settings.objective)
