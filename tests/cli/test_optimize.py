@@ -1,6 +1,7 @@
 """`optimize`: what it searches, writes, prints and refuses."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import fadiff as api
 from cli.command import answer, fadiff, refusal, write
 from fadiff.cli.live import LiveDisplay
 from fadiff.cost import evaluate, load_schedule
+from fadiff.search import joint
 from fadiff.search.driver import Incumbent, Status
 from fadiff.search.optimize import METHODS
 from fadiff.workload import load_model
@@ -36,8 +38,14 @@ def small_and_quick(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.fixture
+def without_descent(monkeypatch: pytest.MonkeyPatch):
+    """The descent takes long to compile; here it is left out."""
+    monkeypatch.setattr(joint, "joint", partial(joint.joint, options=joint.JointOptions(descent=None)))
+
+
+@pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, str, Path]:
-    """A network and a machine to search, quickly: budgets this short leave the descent out."""
+    """A network and a machine to search."""
     machine = write(tmp_path, "chip.yaml", MACHINE)
     return (write(tmp_path, "net.yaml", NETWORK), "--hardware", machine)
 
@@ -56,9 +64,10 @@ def interrupted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(METHODS, "gradient", method)
 
 
+@pytest.mark.usefixtures("without_descent")
 def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path):
     path, trace = tmp_path / "out.json", tmp_path / "trace.json"
-    made = answer("optimize", *files, "--budget", "20s", "--seed", 3, "-o", path, "--trace", trace)
+    made = answer("optimize", *files, "--seed", 3, "-o", path, "--trace", trace)
     schedule = load_schedule(path)
     assert schedule.made_by == {"version": api.__version__, "method": "gradient", "seed": 3}
     assert schedule.fused_edges
@@ -73,7 +82,7 @@ def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path
     ranked = [made["totals"], compared["unfused"], compared["greedy"]]
     assert [one["edp_uj_cycles"] for one in ranked] == sorted(one["edp_uj_cycles"] for one in ranked)
     assert made["stopped"] == "done"
-    assert 0 < made["seconds"] < 20
+    assert made["seconds"] > 0
     assert [(one["source"], one["target"], one["cause"]) for one in made["not_fused"]] == [("s", "c", "repeat")]
     assert set(made["not_fused"][0]) == {"source", "target", "cause", "detail"}
 
@@ -90,14 +99,16 @@ def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path
     assert [point["seconds"] for point in points] == sorted(point["seconds"] for point in points)
 
 
+@pytest.mark.usefixtures("without_descent")
 def test_the_same_command_writes_the_same_bytes(files, tmp_path: Path):
     for name in ("one.json", "two.json"):
-        assert fadiff("optimize", *files, "--budget", "20s", "-o", tmp_path / name).exit_code == 0
+        assert fadiff("optimize", *files, "-o", tmp_path / name).exit_code == 0
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
+@pytest.mark.usefixtures("without_descent")
 def test_the_summary_compares_and_explains(files):
-    result = fadiff("optimize", *files, "--budget", "20s")
+    result = fadiff("optimize", *files)
     assert result.exit_code == 0
     assert result.stderr == ""
     for part in ("best unfused", "greedy", "a + b + s", "Tensors through DRAM, and why", "repeat 1 and 2 times"):
@@ -138,6 +149,7 @@ def test_an_interrupted_search_says_so_in_json(files):
     assert made["edges_fused"] == 3
 
 
+@pytest.mark.usefixtures("without_descent")
 def test_a_search_without_time_says_so_and_keeps_the_greedy_schedule(files, tmp_path: Path):
     path = tmp_path / "out.json"
     result = fadiff("optimize", *files, "--budget", "0.01ms", "-o", path)

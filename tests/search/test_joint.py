@@ -98,6 +98,11 @@ def test_without_plans_or_proposals_nothing_is_fused():
     assert not result.schedule.fused_edges
 
 
+def test_one_start_is_enough_for_a_legal_schedule():
+    result = found("block", "small", options=JointOptions(descent=None, starts=1))
+    assert result.best.edp_uj_cycles < result.greedy.edp_uj_cycles
+
+
 def test_polishing_is_no_loss():
     for name in ("convolutions", "block", "attention"):
         rough = found(name, "tight", options=JointOptions(descent=None, polish=False))

@@ -32,6 +32,7 @@ def without_descent(monkeypatch):
         ({"budget_seconds": 0.0}, "the budget is 0.0 seconds: it must be positive"),
         ({"budget_seconds": -1.0}, "the budget is -1.0 seconds: it must be positive"),
         ({"budget_seconds": float("nan")}, "the budget is nan seconds: it must be positive"),
+        ({"seed": -1}, "the seed is -1: it must not be negative"),
         ({"restarts": 0}, "restarts is 0: it is at least 1"),
         ({"restarts": -3}, "restarts is -3: it is at least 1"),
         ({"method": "random"}, "method 'random' is unknown: use one of gradient, greedy"),

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -17,6 +17,9 @@ from fadiff.files import write_text
 from fadiff.hardware import load_hardware
 from fadiff.report.breakdown import breakdown
 from fadiff.workload import load_model
+
+if TYPE_CHECKING:
+    from fadiff.search.driver import TracePoint
 
 STOPPED = {
     "done": "The search ran to its end.",
@@ -83,7 +86,7 @@ def optimize(
         )
     best = evaluate(result.schedule) if output is None else save_schedule(output, result.schedule)
     if trace is not None:
-        write_text(trace, _trace_text(asdict(result)["trace"], result.schedule.made_by))
+        write_text(trace, _trace_text(result.trace, result.schedule.made_by))
     costs = breakdown(best)
     reasons = _boundaries(best, objective, priced=result.stopped == "done") if method != "greedy" else []
     if json:
@@ -144,12 +147,10 @@ def _cost_json(evaluation: Evaluation) -> dict[str, float]:
     return {**evaluation.stated().model_dump(), "l3_words": evaluation.l3_words}
 
 
-def _trace_text(points: list[Any], made_by: object) -> str:
+def _trace_text(points: "list[TracePoint]", made_by: object) -> str:
     import json
 
-    from fadiff.search.driver import TracePoint
-
-    rows = [dict(zip(TracePoint._fields, point, strict=True)) for point in points]
+    rows = [point._asdict() for point in points]
     return json.dumps({"format": "fadiff-trace/1", "made_by": made_by, "points": rows}, indent=1) + "\n"
 
 

@@ -62,6 +62,8 @@ def optimize(
         raise FadiffError(f"objective {objective!r} is unknown: use one of {', '.join(OBJECTIVES)}")
     if not budget_seconds > 0:
         raise FadiffError(f"the budget is {budget_seconds} seconds: it must be positive")
+    if seed < 0:
+        raise FadiffError(f"the seed is {seed}: it must not be negative")
     if restarts is not None and restarts < 1:
         raise FadiffError(f"restarts is {restarts}: it is at least 1")
     workload = load_model(model) if isinstance(model, str) else model

@@ -214,7 +214,7 @@ def alone(
     l2, l1 = problem.hardware.usable_l2_bytes, problem.hardware.usable_l1_bytes
     rows: list[Row] = []
     for condition in conditions:
-        begin = [from_dram(problem, condition), pinned(problem, condition)]
+        begin = [from_dram(problem, condition), pinned(problem, condition)][:starts]
         begin += [scattered(problem, condition, random) for _ in range(starts - len(begin))]
         rows += [Row(condition, start, l2, l2, l1) for start in begin]
     found = solve(problem, rows, weights, pairs=False)

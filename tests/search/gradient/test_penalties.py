@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fadiff.cost.arrays import MappingArrays, fuse, pack_hardware, pack_layers, pack_schedule
-from fadiff.cost.capacity import needs
+from fadiff.cost.capacity import kept_and_passing, needs
 from fadiff.cost.model import layer_costs
 from fadiff.hardware import Hardware
 from fadiff.schedule import Group, Mapping, Schedule, Trips
@@ -17,7 +17,6 @@ from fadiff.search.gradient.penalties import (
     edge_trips,
     hinge,
     incompleteness,
-    kept_and_passing,
     l1_bytes,
     mem_penalty,
     soft_l2_bytes,

@@ -71,8 +71,9 @@ class DescentOptions:
     p_valid: float = 1.0
     """Weight of this penalty, as of the following ones; 0 switches it off."""
     p_spatial: float = 1.0
-    p_mem: float = 10.0
-    p_align: float = 1.0
+    p_mem: float = 3.0
+    p_align: float = 0.1
+    """Small: the decoder finds common trip counts itself, and a strong pull keeps sigma from rising at all."""
     p_whole: float = 1.0
     p_complete: float = 1.0
 
