@@ -24,7 +24,8 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, from which the repository's own data can be seen."""
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    for folder in ("tests", "docs"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
     return tmp_path
