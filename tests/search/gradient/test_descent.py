@@ -93,8 +93,10 @@ def test_the_same_seed_gives_the_same_state_however_the_steps_are_cut():
 
 
 def test_sigma_rises_where_fusing_helps_and_falls_where_nothing_fits():
-    _, helps = descend(pair(), ROOMY, OPTIONS)
-    _, forbidden = descend(pair(), TIGHT, OPTIONS)
+    # The defaults let the decoder repair what does not fit; strong penalties must keep sigma down by themselves.
+    strong = replace(OPTIONS, p_mem=10.0, p_align=1.0)
+    _, helps = descend(pair(), ROOMY, strong)
+    _, forbidden = descend(pair(), TIGHT, strong)
     assert np.median(helps.sigma[:, 0]) > 0.8
     fused = helps.sigma[:, 0] > 0.5
     assert (helps.trips[fused][:, :, 0] == helps.trips[fused][:, :, 1]).all(axis=1).mean() > 0.7
