@@ -2,10 +2,19 @@
 
 from types import TracebackType
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 from fadiff.cli.tables import console
 from fadiff.search.driver import Incumbent, Status
+
+
+class _TimeLeft(ProgressColumn):
+    """What is left of the budget, by the clock: steps differ too much in length to tell it from them."""
+
+    def render(self, task: Task) -> Text:
+        """Seconds left, at least 0."""
+        return Text(f"{max(0.0, (task.total or 0) - (task.elapsed or 0)):3.0f} s left")
 
 
 class LiveDisplay:
@@ -15,7 +24,7 @@ class LiveDisplay:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
-            TimeRemainingColumn(compact=True),
+            _TimeLeft(),
             TextColumn("{task.fields[numbers]}"),
             console=console(err=True),
             transient=True,
