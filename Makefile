@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint types pytest clean
+.PHONY: help setup demo test lint types pytest browser clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -13,6 +13,8 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "FADiff needs Python 3.11 or newer: run make PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	# Real models for the importer's tests; without what they need to run, because only their files are read.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps rapidocr-onnxruntime silero-vad
 	@touch $(READY)
 
 setup: $(READY)  ## the virtual environment, with everything in it
@@ -31,8 +33,14 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/basedpyright
 
-pytest: $(READY)
+pytest: $(READY) browser
 	$(BIN)/python -m pytest
+
+# The tests of the HTML report drive a real browser. Where it is missing and may not be installed, they are skipped.
+browser:
+	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && grep -qs '^ID=debian' /etc/os-release \
+	  && timeout 300 sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium' > /dev/null 2>&1; } \
+	  || echo 'No chromium: the browser tests will be skipped (Debian: apt-get install chromium).'
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist *.schedule.json

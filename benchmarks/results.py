@@ -1,8 +1,9 @@
-"""Write docs/results.md from the numbers in benchmarks/results/.
+"""Write the sections `quality` and `speed` of docs/results.md from the numbers in benchmarks/results/.
 
 Run: ``python -m benchmarks.results``
 
-Every table is made from a JSON file that one of the other commands wrote; the command stands above its table.
+Every table is made from a JSON file that one of the other commands wrote; the command stands above its table. The
+other sections of the page are made by `fadiff reproduce`.
 """
 
 import json
@@ -11,18 +12,10 @@ from typing import Any
 
 from benchmarks.cells import Cell
 from benchmarks.cells import table as cells_table
+from fadiff.reproduce.experiment import with_section
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBERS = ROOT / "benchmarks" / "results"
-
-INTRODUCTION = """\
-# Results
-
-Measured, not asserted: each table names the command that made it, and `python -m benchmarks.results` builds this page
-from the files those commands wrote to `benchmarks/results/`. CPU times are from a shared 2-core machine and vary by
-tens of percent from run to run; compare ratios. Seeds 1 to 4 and the ablation ran on 16 cores, with more time than
-they needed. EDP is in uJ x cycles, by the model of [model.md](model.md).
-"""
 
 
 def read(name: str) -> Any:  # noqa: ANN401  (any JSON value)
@@ -82,36 +75,6 @@ def spread_table(cells: list[Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ablation() -> str:
-    """What each part buys."""
-    return f"""\
-## What each part of the method buys
-
-```
-python -m benchmarks.ablation --markdown benchmarks/results/ablation.md
-```
-
-EDP over that of the whole method; the share of restarts whose last proposal kept every rule before decoding. *Descent
-alone* rows do without the enumerated groups and without random starts, so they stand on what the restarts propose.
-
-{(NUMBERS / "ablation.md").read_text()}
-What this shows, in plain words. It is one seed, and rows that should be ordered are not (*groups from sigma only* has
-more starts than *descent alone* and ends 2% worse on MobileNet), so differences of a percent or two mean nothing. The
-defaults of the descent were chosen on these three cells, among others.
-
-- Without fusion the EDP is 16% to 25% higher. The exact search with enumerated groups finds all of that, with the
-  descent or without: on these cells the descent adds nothing to the whole method. On mobilenet_v2 and gemmini-small
-  (`--cells mobilenet_v2/gemmini-small`), the whole method without it ends 0.2% higher.
-- The descent is not idle: with groups from its sigmas only, and no random starts, it gets within 1.4% on ResNet-18, all
-  the way on BERT, and about half way on MobileNet and the small machine, where few groups fit.
-- A linear distance, a fixed lambda, and a divisor per slot are worse than the defaults on all three cells.
-- The defaults are not the best row. Plain EDP (beside which penalties are small), no alignment penalty, no Gumbel
-  noise, squared penalties and the model's exact gradient each decode to better schedules on two of the cells, and to
-  an equal or worse one on BERT. So the smooth gradient, the noise and the strong penalties have not earned their
-  place by this table.
-"""
-
-
 def speed() -> str:
     """Evaluator, descent, long chains."""
     cpu, gpu = read("throughput-cpu"), read("throughput-h200")
@@ -159,9 +122,10 @@ restarts, the whole search without it, and peak memory.
 
 
 def main() -> None:
-    """Write the page."""
-    page = "\n".join([INTRODUCTION, quality(), ablation(), speed()])
-    (ROOT / "docs" / "results.md").write_text(page)
+    """Put both sections into the page."""
+    page = ROOT / "docs" / "results.md"
+    text = with_section(page.read_text(), "quality", quality())
+    page.write_text(with_section(text, "speed", speed()))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ LAYERS = (
     ("cost", "execute"),
     ("search",),
     ("report",),
+    ("reproduce",),
     ("cli",),
     ("__main__",),
 )

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from execute.builders import add, group, mac, run, schedule, tiled
+from execute.builders import add, dims, group, mac, run, schedule, tiled
+from fadiff.execute import ExecutionError, execute
+from fadiff.report.agreement import verify
+from fadiff.workload import Input, Layer
 
 CONV = "K4 C4 P8 Q6 R3 S3"
 ROWS = tiled("C4 K4", "Q6", "R3 S3", "", "P8")
@@ -260,3 +263,55 @@ def test_valid_convolutions_fuse_without_padding():
         "v": tiled("C4 K4", "P4 Q4", "R3 S3", "", "P2"),
     }
     assert run(schedule(layers, [group("u v", "P2")], mappings)).counts["u"].l3_input == 4 * 12 * 8
+
+
+PART_OF_U = [mac("u", "K4 C4 P8 Q6"), mac("v", "K4 C2 P4 Q6 R3", ("u", "input", False)), mac("w", "K4 C4 P4 Q6", "v")]
+PARTS = {
+    "u": tiled("C4 K4", "Q6", "", "", "P8"),
+    "v": tiled("C2 K4", "Q6", "R3", "", "P4"),
+    "w": tiled("C4 K4", "Q6", "", "", "P4"),
+}
+
+
+def test_what_cannot_be_fused_is_written_whole_and_read_as_its_reader_wants_it():
+    plan = schedule(PART_OF_U, [group("u"), group("v w", "P4")], PARTS)
+    counts = run(plan).counts
+    assert counts["u"].l3_output == 4 * 48
+    assert counts["v"].l3_input == 2 * (4 + 2) * 6
+    assert counts["w"].l3_input == 0
+    agreement = verify(plan)
+    assert agreement.holds
+    # What comes from L3 comes padded, like a network input: no count may be smaller.
+    assert {count.verdict for count in agreement.words if count.layer in "uv"} == {"equal"}
+
+
+def test_every_output_is_checked_around_a_tensor_that_cannot_be_fused(monkeypatch):
+    plan = schedule(PART_OF_U, [group("u"), group("v w", "P4")], PARTS)
+    again = execute(plan, seed=1)
+    monkeypatch.setattr("fadiff.execute.outlets.shift_of", lambda layer: 1)
+    assert {wrong.layer for wrong in execute(plan, seed=1).mismatches} == {"u", "v", "w"}
+    assert execute(plan, seed=1).counts == again.counts
+
+
+@pytest.mark.parametrize(
+    ("layers", "mappings"),
+    [
+        ([mac("a", "K9 C2"), mac("b", "K2 C3", None, ("a", "weight", False))], {"a": "K9 C2", "b": "K2 C3"}),
+        ([mac("a", "K9 C2"), Layer("s", "add", dims("K4 P2"), (Input("a", "addend", False),) * 2)], {"a": "K9 C2"}),
+        (
+            [mac("a", "K9 C2"), mac("b", "K2 C2"), mac("c", "K2 C7", ("a", "input", False), "b", None)],
+            {"a": "K9 C2", "b": "K2 C2", "c": "K2 C7"},
+        ),
+    ],
+    ids=["weight", "addend", "concatenation"],
+)
+def test_what_cannot_be_fused_may_be_on_any_port(layers, mappings):
+    plan = schedule(layers, [group(layer.name) for layer in layers], {n: tiled(t1=t) for n, t in mappings.items()})
+    run(plan)
+    assert verify(plan).holds
+
+
+def test_a_group_around_a_tensor_that_cannot_be_fused_cannot_run():
+    plan = schedule(PART_OF_U, [group("u v"), group("w")], PARTS)
+    with pytest.raises(ExecutionError, match="group u\\+v: v cannot read u on chip"):
+        execute(plan)

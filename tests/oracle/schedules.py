@@ -309,3 +309,21 @@ def concatenations(draw, images_inside=False):
     splits = draw(st.sampled_from(((True, False), (False, False), (True, True))))
     loops = "GNPQ" if images_inside else None
     return draw(scheduled([*layers, c], draw(grouped([*names, "c"], trips, splits, loops))))
+
+
+@st.composite
+def unfusible(draw):
+    """a, then perhaps a group: b reads a part of a, c what b makes beside another part of a and a network input."""
+    trips = draw(shared_trips())
+    batch, image = trips.N * draw(small), (trips.P * draw(small), trips.Q * draw(small))
+    wide, rest = draw(small), draw(st.integers(2, 4))
+    operands = [Input("b"), Input("a", fusible=False), *[Input(None)] * draw(st.integers(0, 1))]
+    channels = (wide + rest, draw(small))
+    c, image = draw(convolutions("c", tuple(draw(st.permutations(operands))), image, channels, batch, 1))
+    part = (Input("a", fusible=False),)
+    b, _ = draw(convolutions("b", part, image, (draw(small), wide), batch, 1, plain=True))
+    a = Layer("a", "mac", draw(sizes(most_macs=200)), (Input(None),))
+    addends = [Input("c", "addend"), Input("b", "addend", fusible=False)]
+    s = Layer("s", "add", Dims(N=batch, K=channels[1], P=c.stored[0], Q=c.stored[1]), tuple(addends))
+    groups = draw(grouped(["b", "c"], trips))
+    return draw(scheduled([a, b, c, s], [Group(("a",)), *groups, Group(("s",))]))

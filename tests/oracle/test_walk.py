@@ -67,6 +67,12 @@ def test_activations_on_a_weight_port_move_what_the_walk_counts(schedule):
 
 
 @settings(max_examples=100)
+@given(schedules.unfusible())
+def test_what_cannot_be_fused_moves_what_the_walk_counts(schedule):
+    assert_the_walk_finds_the_same(schedule)
+
+
+@settings(max_examples=100)
 @given(schedules.concatenations())
 def test_a_concatenation_moves_what_the_walk_counts(schedule):
     assert_the_walk_finds_the_same(schedule)

@@ -372,15 +372,17 @@ def _channels_from_l3(schedule, group, layer):
     total = layer.dims.G * layer.dims.C
     brought = []
     for operand in operands:
-        if operand.source is None or len(operands) == 1:
+        if operand.source is None or not operand.fusible or len(operands) == 1:
             brought.append(None)
         else:
             source = layer_named(schedule, operand.source)
             image = source.out or (source.dims.P, source.dims.Q)
             flat = image[0] * image[1] if "flatten" in source.epilogue else 1
             brought.append(source.dims.G * source.dims.K * flat)
-    rest = total - sum(channels or 0 for channels in brought)
-    brought = [rest // brought.count(None) if channels is None else channels for channels in brought]
+    rest, sharing = total - sum(channels or 0 for channels in brought), brought.count(None)
+    shares = [rest // sharing] * sharing if sharing else []
+    shares[-1:] = [share + rest % sharing for share in shares[-1:]]
+    brought = [shares.pop(0) if channels is None else channels for channels in brought]
     assert sum(brought) == total
     from_l3, start = set(), 0
     for operand, channels in zip(operands, brought, strict=True):

@@ -380,6 +380,22 @@ BROKEN = {
         ("qk", "av"),
         ["softmax of qk under X needs the sums of av in L1, but 786,432 spill"],
     ),
+    "a part of a tensor read on chip": (
+        lambda: at_l3(conv("a", K=4), Layer("b", "mac", Dims(K=2, C=2, P=4, Q=4), (Input("a", fusible=False),))),
+        "fusible",
+        ("a", "b"),
+        ["b cannot read a on chip (its input is not fusible): put them in different groups"],
+    ),
+    "a part of a tensor read by a group around it": (
+        lambda: at_l3(
+            conv("a"),
+            conv("b", "a"),
+            Layer("c", "mac", Dims(K=2, C=3, P=4, Q=4), (Input("b"), Input("a", fusible=False))),
+        ),
+        "fusible",
+        ("a", "c"),
+        ["c cannot read a on chip (its input is not fusible)"],
+    ),
     "two layers that have nothing to do with each other": (
         lambda: at_l3(conv("a"), conv("b"), P=2),
         "one sink",

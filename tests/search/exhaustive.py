@@ -129,7 +129,7 @@ def _may_share(workload, names, trips) -> bool:
 def may_be_group(workload, names) -> bool:
     """Whether the rules about graphs allow layers to be a group."""
     schedule = at_l3(workload, MACHINE, Group(names))
-    rules = (legality.one_sink, legality.repeat, legality.ordered)
+    rules = (legality.fusible, legality.one_sink, legality.repeat, legality.ordered)
     return not any(True for rule in rules for _ in rule(schedule))
 
 

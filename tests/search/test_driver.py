@@ -193,9 +193,9 @@ def test_a_trace_tells_every_step(clock, better):
     result = run(method, watch=lambda status, incumbent, seconds: seen.append((status.phase, status.step, seconds)))
     unfused, fused = result.greedy.edp_uj_cycles, evaluate(better).edp_uj_cycles
     assert result.trace == [
-        TracePoint(0.0, "greedy", 0, None, None, unfused, 0),
-        TracePoint(1.0, "look", 1, 0.5, 0.25, unfused, 0),
-        TracePoint(2.0, "look", 2, None, None, fused, 1),
+        TracePoint(0.0, "greedy", 0, None, None, unfused, None, 0),
+        TracePoint(1.0, "look", 1, 0.5, 0.25, unfused, None, 0),
+        TracePoint(2.0, "look", 2, None, None, fused, fused, 1),
     ]
     assert seen == [("greedy", 0, 0.0), ("look", 1, 1.0), ("look", 2, 2.0)]
 

@@ -31,6 +31,15 @@ MORE_NETWORKS = {
     "repeated": network(mac("a", "N4 K4 C2", repeat=2), mac("b", "N4 K4 C4", "a")),
     "forked": network(mac("a", "N4 K4 C2"), mac("b", "N4 K4 C4", "a"), mac("c", "N4 K2 C4", "a")),
     "transposed": network(mac("a", "N4 K8 C2", epilogue=("transpose",)), mac("b", "N4 K2 C8", "a")),
+    "part": network(
+        mac("a", "K8 C2 P4 Q4"), mac("b", "K4 C4 P4 Q2", ("a", "input", False)), mac("c", "K4 C4 P4 Q2", "b")
+    ),
+    "part of a shortcut": network(
+        mac("a", "K4 C2 P4 Q4"),
+        mac("b", "K4 C4 P4 Q4", "a"),
+        mac("c", "K4 C7 P4 Q4", "b", ("a", "input", False)),
+        mac("d", "K2 C4 P4 Q4", "c"),
+    ),
     "sums": network(add("a", "K4 P4 Q4", None, None), add("b", "K4 P4 Q4", "a", None)),
 }
 
@@ -131,7 +140,7 @@ def test_the_nearest_plan_fits_or_is_none():
 
 networks = st.one_of(
     schedules.chains(), schedules.residuals(), schedules.channel_loops(), schedules.weight_ports(),
-    schedules.concatenations(),
+    schedules.concatenations(), schedules.unfusible(),
 ).map(lambda schedule: schedule.workload)  # fmt: skip
 
 

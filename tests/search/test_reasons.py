@@ -69,6 +69,22 @@ def test_repeat_where_layers_run_different_numbers_of_times():
     assert reasons(workload) == {"a b": ("repeat", "their layers repeat 2 and 6 times")}
 
 
+PART_OF_A_SHORTCUT = network(
+    mac("a", "K4 C2 P4 Q4"),
+    mac("b", "K4 C4 P4 Q4", "a"),
+    mac("c", "K4 C7 P4 Q4", "b", ("a", "input", False)),
+    mac("d", "K4 C4 P4 Q4", "c"),
+)
+
+
+def test_not_fusible_where_the_network_says_so():
+    found = reasons(PART_OF_A_SHORTCUT, groups=(group("a"), group("b c"), group("d")))
+    assert found["a c"] == ("not fusible", "c cannot read a on chip: the network says so")
+    # To merge the two groups would take the other tensor along.
+    assert found["a b"] == found["a c"]
+    assert found["c d"][0] in ("no gain", "not searched")
+
+
 def test_order_where_other_layers_must_run_between():
     found = reasons(NETWORKS["residual"], groups=(group("a"), group("b"), group("s c")))
     assert found["a s"] == ("order", "b must run between them")

@@ -71,6 +71,19 @@ def test_yaml_and_json_say_the_same(load: Callable[[str], Workload]) -> None:
     assert toy.topological == ("a", "b", "s")
 
 
+def test_what_cannot_be_fused_survives_the_round_trip(load: Callable[[str], Workload]) -> None:
+    text = TOY.replace("{from: b, port: addend}", "{from: b, port: addend, fusible: false}")
+    network = load(text)
+    assert [operand.fusible for operand in network["s"].inputs] == [False, True]
+    written = workload_to_json(network)
+    assert written["layers"][2]["inputs"] == [
+        {"from": "b", "port": "addend", "fusible": False},
+        {"from": "a", "port": "addend"},
+    ]
+    assert load(json.dumps(written)) == network
+    assert load(TOY.replace("port: input}", "port: input, fusible: true}")) == load(TOY)
+
+
 def test_ones_and_defaults_are_left_out_of_the_file(load: Callable[[str], Workload]) -> None:
     written = workload_to_json(load(TOY))
     assert written["layers"][1] == {

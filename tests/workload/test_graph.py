@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff.workload import Dims, Edge, Input, Layer, Workload, WorkloadError
+from fadiff.workload.layer import Port
 
 some = settings(deadline=None, max_examples=60)
 
@@ -20,6 +21,12 @@ def mac(name: str, *sources: str | None, dims: Dims = Dims(K=8, C=8, P=4, Q=4), 
 
 def add(name: str, *sources: str | None, dims: Dims = Dims(K=8, P=4, Q=4), **more: Any) -> Layer:
     return Layer(name, "add", dims, tuple(Input(source, "addend") for source in sources), **more)
+
+
+def part(name: str, source: str, port: Port = "input", dims: Dims = Dims(K=8, C=8, P=4, Q=4)) -> Layer:
+    """A layer that reads something of another one's output which cannot be fused."""
+    rest = () if port == "input" else (Input(None),)
+    return Layer(name, "mac", dims, (*rest, Input(source, port, fusible=False)))
 
 
 def attention(name: str, weight: str, dims: Dims) -> Layer:
@@ -59,6 +66,7 @@ def attention(name: str, weight: str, dims: Dims) -> Layer:
         ({"inputs": (Input(None, "weight"),)}, "a mac layer needs an operand on its input port"),
         ({"inputs": (Input(None), Input(None, "weight"), Input("b", "weight"))}, "2 operands are on the weight port"),
         ({"inputs": (Input(None), Input(None, "addend"))}, "a mac layer has no addend port"),
+        ({"inputs": (Input(None, fusible=False),)}, "a network input is never fused: leave fusible away"),
         ({"inputs": (Input(None), Input(None, "bias"))}, "port 'bias' is unknown: use one of input, weight, addend"),
     ],
 )
@@ -120,6 +128,8 @@ def test_a_sum_has_neither_macs_nor_weights() -> None:
         ([mac("a", "a")], "the graph has a cycle, a -> a: remove one of its edges"),
         ([mac("a", "c"), mac("b", "a"), mac("c", "b")], "the graph has a cycle, a -> b -> c -> a"),
         ([mac("a", "b"), mac("b", "a"), mac("z", "b")], "the graph has a cycle, a -> b -> a"),
+        ([part("a", "z")], "layer 'a' reads from 'z', which is not a layer"),
+        ([part("a", "b"), mac("b", "a")], "the graph has a cycle, a -> b -> a"),
     ],
 )
 def test_a_bad_graph_is_told_in_one_sentence(layers: list[Layer], message: str) -> None:
@@ -165,8 +175,8 @@ MATRIX = Dims(N=6, K=8, C=8)
             "the inputs of 'c' bring 8 channels, its G*C is 8: the two must be equal, and no input empty",
         ),
         (
-            [mac("a"), mac("c", "a", None, None, dims=Dims(K=8, C=11, P=4, Q=4))],
-            "the inputs of 'c' bring 10 channels, its G*C is 11",
+            [mac("a"), mac("c", "a", None, None, dims=Dims(K=8, C=9, P=4, Q=4))],
+            "the inputs of 'c' bring 9 channels, its G*C is 9: the two must be equal, and no input empty",
         ),
         (
             [mac("a"), mac("b", dims=Dims(K=8, C=8, P=6, Q=4)), mac("c", "a", "b", dims=Dims(K=8, C=16, P=4, Q=4))],
@@ -226,6 +236,33 @@ def test_concatenation_lays_channels_end_to_end() -> None:
     last = mac("last", "wide", None, "thin", dims=Dims(K=8, C=40, P=4, Q=4))
     net = Workload("net", (wide, mac("thin"), last))
     assert net.edges == (Edge("wide", "last", "input", 24), Edge("thin", "last", "input", 8))
+
+
+@pytest.mark.parametrize("dims", [Dims(K=3, C=5, P=9, Q=2), Dims(G=7, N=4, K=2, C=100), Dims()])
+@pytest.mark.parametrize("port", ["input", "weight"])
+def test_shapes_need_not_agree_along_an_edge_that_cannot_be_fused(dims: Dims, port: Port) -> None:
+    net = Workload("net", (mac("a"), part("b", "a", port, dims)))
+    assert net.edges == (Edge("a", "b", port, dims.G * dims.C if port == "input" else 0, fusible=False),)
+    assert net.topological == ("a", "b")
+    sizes = Dims(N=dims.N, K=dims.K, P=dims.P, Q=dims.Q)
+    addends = (Input("a", "addend", fusible=False), Input(None, "addend"))
+    assert Workload("net", (mac("a"), Layer("s", "add", sizes, addends))).producers["s"][0].fusible is False
+
+
+def test_what_cannot_be_fused_takes_the_channels_that_the_others_leave() -> None:
+    """In equal shares with network inputs, the last one the remainder too."""
+    inputs = (Input("a", fusible=False), Input("b"), Input(None), Input("a", fusible=False))
+    last = Layer("last", "mac", Dims(K=8, C=19, P=4, Q=4), inputs)
+    net = Workload("net", (mac("a", dims=Dims(K=50, C=8)), mac("b"), last))
+    assert net.input_channels(last) == (3, 8, 3, 5)
+    assert [edge.channels for edge in net.edges] == [3, 8, 5]
+    assert [edge.fusible for edge in net.edges] == [False, True, False]
+
+
+def test_a_fusible_operand_beside_one_that_is_not_must_still_agree() -> None:
+    last = Layer("last", "mac", Dims(K=8, C=20, P=5, Q=4), (Input("a", fusible=False), Input("b")))
+    with pytest.raises(WorkloadError, match="4 rows arrive, the layer reads 5"):
+        Workload("net", (mac("a"), mac("b"), last))
 
 
 def test_edges_are_known_from_both_ends() -> None:

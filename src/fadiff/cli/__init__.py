@@ -1,4 +1,4 @@
-"""The command line: `fadiff models | hardware | show | optimize | evaluate | verify`."""
+"""The command line: `fadiff models | hardware | show | optimize | evaluate | verify | report`."""
 
 import io
 import sys
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fadiff import __version__
-from fadiff.cli import evaluate, machines, networks, optimize, verify
+from fadiff.cli import evaluate, machines, networks, optimize, report, reproduce, verify
 from fadiff.cli.errors import SentencesOnErrors
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ def _fadiff(
       fadiff optimize resnet18 --hardware gemmini-large -o resnet18.schedule.json
       fadiff evaluate resnet18.schedule.json
       fadiff verify resnet18.schedule.json
+      fadiff report resnet18.schedule.json
     """
 
 
@@ -53,6 +54,8 @@ for _command in (
     optimize.optimize,
     evaluate.evaluate,
     verify.verify,
+    report.report,
+    reproduce.reproduce,
 ):
     app.command()(_command)
 

@@ -64,6 +64,8 @@ class TracePoint(NamedTuple):
     temperature: float | None
     legal_share: float | None
     best_edp_uj_cycles: float
+    found_edp_uj_cycles: float | None
+    """The best that the method itself has offered; the greedy schedule it starts from does not count."""
     fused_edges: int
 
 
@@ -75,6 +77,8 @@ class Incumbent:
     best: Evaluation | None = None
     unfused: Evaluation | None = None
     """The best schedule so far that fuses nothing."""
+    found: Evaluation | None = None
+    """The best schedule that the method itself offered."""
     offered: int = 0
 
     def offer(self, schedule: Schedule) -> Evaluation | None:
@@ -83,12 +87,14 @@ class Incumbent:
         if violations(schedule):
             return None
         evaluation = evaluate(schedule)
-        if self.best is None or score(evaluation, self.objective) < score(self.best, self.objective):
-            self.best = evaluation
-        alone = not schedule.fused_edges
-        if alone and (self.unfused is None or score(evaluation, self.objective) < score(self.unfused, self.objective)):
-            self.unfused = evaluation
+        self.best = self._better(evaluation, self.best)
+        self.found = self._better(evaluation, self.found)
+        if not schedule.fused_edges:
+            self.unfused = self._better(evaluation, self.unfused)
         return evaluation
+
+    def _better(self, new: Evaluation, old: Evaluation | None) -> Evaluation:
+        return new if old is None or score(new, self.objective) < score(old, self.objective) else old
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,8 @@ class Result:
     best: Evaluation
     greedy: Evaluation
     unfused: Evaluation
+    found: Evaluation | None
+    """The best that the method itself offered; None if it offered nothing legal."""
     seconds: float
     stopped: Literal["done", "budget", "interrupt"]
     trace: list[TracePoint] = field(default_factory=list[TracePoint])
@@ -149,6 +157,7 @@ def search(
     first = incumbent.offer(greedy(workload, hardware))
     if first is None:
         raise FadiffError(f"no legal schedule of {workload.name!r} on {hardware.name!r} was found")
+    incumbent.found = None
     stopped: Literal["done", "budget", "interrupt"] = "done"
     trace: list[TracePoint] = []
 
@@ -162,6 +171,7 @@ def search(
             temperature=status.temperature,
             legal_share=status.legal_share,
             best_edp_uj_cycles=best.edp_uj_cycles,
+            found_edp_uj_cycles=incumbent.found and incumbent.found.edp_uj_cycles,
             fused_edges=len(best.schedule.fused_edges),
         )
         trace.append(point)
@@ -182,4 +192,5 @@ def search(
     except KeyboardInterrupt:
         stopped = "interrupt"
     best = incumbent.best or first
-    return Result(best, first, incumbent.unfused or first, time.monotonic() - began, stopped, trace)
+    seconds = time.monotonic() - began
+    return Result(best, first, incumbent.unfused or first, incumbent.found, seconds, stopped, trace)

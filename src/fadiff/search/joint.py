@@ -57,7 +57,12 @@ class JointOptions:
     """How many of them the descent proposes."""
 
 
-SHORTEST_DESCENT_SECONDS = 30.0
+ALONE = JointOptions(enumerate_plans=False, starts=2)
+"""The descent on its own feet: groups come from its sigmas only, and layers climb from no random starts."""
+WITHOUT_FUSION = JointOptions(fuse=False, descent=gradient.DescentOptions(fuse=False))
+"""The same method for layers one by one."""
+
+SHORTEST_DESCENT_SECONDS = 15.0
 """With less time left the descent is left out: where its program is not in the cache, compiling it takes 7 to 15 s."""
 _STEPS_PER_CHUNK = 50
 _CONDITIONS_PER_STEP = 512

@@ -15,7 +15,7 @@ from fadiff.hardware import Hardware
 from fadiff.search.gradient import DescentOptions, Proposals, State, init, pack_problem, read_out, step
 from fadiff.search.gradient.descent import _descend
 from fadiff.search.gradient.smooth import RANK
-from fadiff.workload import Workload
+from fadiff.workload import Input, Workload
 from search.gradient.networks import ROOMY, TIGHT, pair, single
 
 OPTIONS = DescentOptions(restarts=32, steps=200)
@@ -124,6 +124,18 @@ def test_edges_between_different_repeats_are_never_fused():
     workload = Workload("repeats", (first, replace(second, repeat=3)))
     _, found = descend(workload, ROOMY, OPTIONS)
     assert (found.sigma == 0).all()
+
+
+def test_an_edge_that_cannot_be_fused_has_sigma_0_and_no_gradient():
+    first, second = pair().layers
+    workload = Workload("apart", (first, replace(second, inputs=(Input("a", fusible=False),))))
+    _, found = descend(workload, ROOMY, OPTIONS)
+    assert (found.sigma == 0).all()
+    problem = pack_problem(workload, ROOMY, OPTIONS)
+    start = init(problem, OPTIONS, 0)
+    after = step(problem, OPTIONS, start, 20)
+    assert not np.array_equal(start.params.log_factors, after.params.log_factors)
+    assert np.array_equal(start.params.sigma_logits, after.params.sigma_logits)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from fadiff.search.gradient.relaxation import Params, Relaxed
 from fadiff.workload import Dims, Input, Layer, Workload, load_model
 from search.gradient.networks import ROOMY, pair, residual
 
-OPTIONS = DescentOptions(restarts=1)
+OPTIONS = DescentOptions(restarts=1, hinge="linear")
 
 
 def random_schedule(workload: Workload, hardware: Hardware, rng: np.random.Generator) -> tuple[Schedule, np.ndarray]:
@@ -186,3 +186,6 @@ def test_a_hinge_has_no_pull_at_its_border():
 
     assert float(jax.grad(lambda x: hinge(x, OPTIONS))(0.0)) == 0
     assert float(jax.grad(lambda x: hinge(x, OPTIONS))(0.1)) == 1
+    squared = replace(OPTIONS, hinge="squared")
+    assert float(jax.grad(lambda x: hinge(x, squared))(0.0)) == 0
+    assert float(jax.grad(lambda x: hinge(x, squared))(0.1)) == pytest.approx(0.2)

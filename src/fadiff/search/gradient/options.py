@@ -49,8 +49,8 @@ class DescentOptions:
     """Descend on log EDP, whose gradient does not depend on the size of the network; else on EDP, as in the paper."""
     orders: Literal["soft", "best"] = "soft"
     """How a layer's L3 order is chosen among six: by softmin at the temperature tau, or the best one at once."""
-    hinge: Literal["linear", "squared"] = "linear"
-    """Inequality penalties: excess itself, whose pull does not fade at the border, or its square, as in the paper."""
+    hinge: Literal["linear", "squared"] = "squared"
+    """Inequality penalties: the excess squared, as in the paper, or itself, whose pull does not fade at the border."""
     max_candidates: int = 256
     """Factorizations kept of one dim of one layer."""
     spatial_slack: int = 4
@@ -72,8 +72,8 @@ class DescentOptions:
     """Weight of this penalty, as of the following ones; 0 switches it off."""
     p_spatial: float = 1.0
     p_mem: float = 3.0
-    p_align: float = 0.1
-    """Small: the decoder finds common trip counts itself, and a strong pull keeps sigma from rising at all."""
+    p_align: float = 0.0
+    """Off, unlike in the paper: the decoder finds common trip counts itself, and the pull keeps sigma from rising."""
     p_whole: float = 1.0
     p_complete: float = 1.0
 

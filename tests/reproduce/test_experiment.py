@@ -1,0 +1,143 @@
+"""The framework of experiments: files, sections of the page, runs that are kept and not done twice."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fadiff.cli import app
+from fadiff.errors import FadiffError
+from fadiff.reproduce import experiment, runs
+from fadiff.reproduce.experiment import EXPERIMENTS, Desk, find_experiment, markdown_table, with_section
+from fadiff.reproduce.runs import Run, measure, result_of
+
+KEY = ("model", "seed")
+
+
+class Job(tuple[str, int]):
+    """A job with the two columns of KEY."""
+
+    model = property(lambda self: self[0])
+    seed = property(lambda self: self[1])
+
+
+JOBS = [Job(("a", 0)), Job(("b", 0)), Job(("a", 1))]
+
+
+def letters(job: Job) -> list[dict[str, object]]:
+    return [{"model": job.model, "seed": job.seed, "value": len(job.model) + job.seed / 3, "nothing": None}]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    (tmp_path / "results").mkdir()
+    return Desk("table1", tmp_path)
+
+
+def test_every_experiment_has_its_module():
+    for name in EXPERIMENTS:
+        assert callable(find_experiment(name))
+
+
+def test_an_unknown_experiment_is_told():
+    with pytest.raises(FadiffError, match=r"experiment 'tabel1' is unknown \(did you mean table1\?\): use one of"):
+        find_experiment("tabel1")
+
+
+def test_a_missing_extra_is_told(monkeypatch: pytest.MonkeyPatch):
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError(name="matplotlib")
+
+    monkeypatch.setattr(experiment, "import_module", missing)
+    with pytest.raises(FadiffError, match=r"experiment 'fig4' needs matplotlib: pip install 'fadiff-scheduler\["):
+        find_experiment("fig4")
+
+
+def test_a_section_is_replaced_and_the_rest_stays():
+    page = with_section(with_section("# Results\n\nProse.\n", "a", "old\n"), "b", "other")
+    after = with_section(page, "a", r"new \1 text")
+    assert after == page.replace("old", r"new \1 text")
+    assert "Prose." in after
+    assert with_section(after, "a", r"new \1 text") == after
+
+
+def test_a_markdown_table_has_a_line_for_each_row():
+    lines = markdown_table(["x", "y"], [["a", 1], ["b", 2]]).splitlines()
+    assert lines == ["| x | y |", "|---|---:|", "| a | 1 |", "| b | 2 |"]
+
+
+def test_rows_come_back_in_the_order_of_jobs(desk: Desk):
+    told: list[tuple[int, int, str]] = []
+    watched = Desk(desk.name, desk.into, tell=lambda *step: told.append(step))
+    rows = measure(watched, JOBS, letters, KEY)
+    assert [(row["model"], row["seed"]) for row in rows] == [("a", "0"), ("b", "0"), ("a", "1")]
+    assert float(str(rows[2]["value"])) == 1 + 1 / 3
+    assert rows[0]["nothing"] == ""
+    assert [step[:2] for step in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    with desk.file(".csv").open() as file:
+        assert list(csv.DictReader(file)) == rows
+
+
+def test_what_was_done_is_not_done_again(desk: Desk):
+    def fails_at_b(job: Job) -> list[dict[str, object]]:
+        if job.model == "b":
+            raise KeyboardInterrupt
+        return letters(job)
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(desk, JOBS, fails_at_b, KEY)
+    done: list[Job] = []
+
+    def counted(job: Job) -> list[dict[str, object]]:
+        done.append(job)
+        return letters(job)
+
+    rows = measure(desk, JOBS, counted, KEY)
+    assert done == JOBS[1:]
+    assert rows == measure(desk, JOBS, fails_at_b, KEY), "nothing is left to do"
+
+
+def test_two_jobs_at_a_time_give_the_same_rows(desk: Desk, tmp_path: Path):
+    other = Desk("table1", tmp_path / "other", jobs=2)
+    (tmp_path / "other" / "results").mkdir(parents=True)
+    assert measure(other, JOBS, letters, KEY) == measure(desk, JOBS, letters, KEY)
+
+
+def test_cores_are_dealt_out_evenly(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(runs.os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    assert runs._shares(3) == [[0, 1], [2, 3], [4, 5]]
+    assert runs._shares(8) == [[0], [1], [2], [3], [4], [5], [0], [1]]
+    assert runs._shares(4) == [[0], [1], [2], [3]]
+
+
+def test_an_interrupted_search_is_no_result(monkeypatch: pytest.MonkeyPatch):
+    whole = runs.optimize("mobilenet_v1", "gemmini-small", method="greedy")
+
+    def stopped(*_: object, **__: object) -> object:
+        return type(whole)(**{**whole.__dict__, "stopped": "interrupt"})
+
+    monkeypatch.setattr(runs, "optimize", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        result_of(Run("mobilenet_v1", "gemmini-small", "greedy", 0, 1.0))
+
+
+def test_quick_files_do_not_touch_the_full_ones(tmp_path: Path):
+    full, quick = Desk("fig4", tmp_path), Desk("fig4", tmp_path, quick=True)
+    assert full.file(".csv") != quick.file(".csv")
+    assert full.stem != quick.stem
+    assert quick.command() == f"fadiff reproduce fig4 --quick --into {tmp_path}"
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(app, ["reproduce", "fig4", "--quick", "--into", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert "no folder can be made there" in result.stderr
+    assert "choose another place with --into" in result.stderr
+
+
+def test_the_command_line_tells_an_unknown_experiment():
+    result = CliRunner().invoke(app, ["reproduce", "fig5"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: experiment 'fig5' is unknown")
