@@ -69,7 +69,12 @@ def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path
     path, trace = tmp_path / "out.json", tmp_path / "trace.json"
     made = answer("optimize", *files, "--seed", 3, "-o", path, "--trace", trace)
     schedule = load_schedule(path)
-    assert schedule.made_by == {"version": api.__version__, "method": "gradient", "seed": 3}
+    assert {**schedule.made_by, "command": ""} == {
+        "version": api.__version__,
+        "method": "gradient",
+        "seed": 3,
+        "command": "",
+    }
     assert schedule.fused_edges
     evaluation = evaluate(schedule)
     assert made["schedule_file"] == str(path)
@@ -90,7 +95,7 @@ def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path
     assert written["format"] == "fadiff-trace/1"
     assert written["made_by"] == schedule.made_by
     points = written["points"]
-    keys = ["seconds", "phase", "step", "temperature", "legal_share", "best_edp_uj_cycles", "fused_edges"]
+    keys = ["seconds", "phase", "step", "temperature", "legal_share", "best_edp_uj_cycles", "found_edp_uj_cycles", "fused_edges"]
     assert all(list(point) == keys for point in points)
     assert points[0]["phase"] == "greedy"
     assert points[0]["best_edp_uj_cycles"] == compared["greedy"]["edp_uj_cycles"]

@@ -50,7 +50,7 @@ def test_a_reader_that_has_seen_enough_ends_the_program_quietly():
 def test_help_explains_every_command():
     top = fadiff("--help")
     assert top.exit_code == 0
-    for command in ("models", "hardware", "show", "optimize", "evaluate", "verify"):
+    for command in ("models", "hardware", "show", "optimize", "evaluate", "verify", "report"):
         assert command in top.stdout
         result = fadiff(command, "--help")
         assert result.exit_code == 0

@@ -14,7 +14,10 @@ FUSED = Path(__file__).parents[1] / "data" / "schedules" / "mobilenet_v1.gemmini
 
 def test_optimize_writes_a_schedule_that_says_who_made_it(tmp_path: Path):
     path = schedule_file(tmp_path)
-    assert load_schedule(path).made_by == {"version": api.__version__, "method": "greedy", "seed": 0}
+    made_by = dict(load_schedule(path).made_by)
+    asked = f"--hardware {tmp_path / 'chip.yaml'} --method greedy --budget 60s --seed 0"
+    assert made_by.pop("command") == f"fadiff optimize {tmp_path / 'net.yaml'} {asked}"
+    assert made_by == {"version": api.__version__, "method": "greedy", "seed": 0}
 
 
 def test_optimize_twice_writes_the_same_bytes(tmp_path: Path):

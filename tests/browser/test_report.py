@@ -1,0 +1,267 @@
+"""The report in a real browser: drawn, answering to pointer and keyboard, light and dark, wide and narrow, on paper."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from browser.conftest import Desk
+from report.html.samples import HOSTILE, large
+
+SECTIONS = [
+    "Summary",
+    "Compared",
+    "Network",
+    "Energy and time",
+    "Timeline",
+    "Loop nests",
+    "Why not fused",
+    "What if",
+    "Search",
+]
+SHOWN = ".graph.shown .node"
+
+
+def focused(page: Page) -> str:
+    return page.evaluate("document.activeElement.getAttribute('aria-label')")
+
+
+def test_every_section_is_drawn_and_listed(desk: Desk):
+    page = desk.open("full")
+    assert page.locator("main h2").all_inner_texts() == SECTIONS
+    assert page.locator("#contents a").all_inner_texts() == SECTIONS
+    for place in page.locator("main > section").all():
+        assert place.bounding_box() is not None
+    assert page.locator(".host > svg").count() == 3 + 4  # roofline, traffic, timeline; four series of the search
+    assert page.locator(".card").count() == 5
+
+
+def test_sections_without_data_are_left_out(desk: Desk):
+    page = desk.open("small")
+    titles = page.locator("#contents a").all_inner_texts()
+    assert "Search" not in titles
+    assert "Compared" not in titles
+    assert "--trace FILE" in page.locator("#colophon").inner_text()
+    page = desk.open("full")
+    assert page.locator("#colophon > *").count() == 1
+    assert not re.search(r"\b(false|null|undefined|NaN)\b|\[object", page.locator("body").inner_text())
+
+
+def test_the_graph_shows_every_layer_and_tensor_once(desk: Desk):
+    page, schedule = desk.open("full"), large()
+    assert page.locator(SHOWN).count() == len(schedule.workload.layers)
+    assert page.locator(".graph.shown .edge.chip").count() == len(schedule.fused_edges)
+    assert page.locator(".graph.shown .edge").count() == len(schedule.workload.edges)
+    boxes = [node.bounding_box() for node in page.locator(SHOWN).all()]
+    assert all(box is not None and box["width"] > 20 and box["height"] > 20 for box in boxes)
+
+
+def test_a_click_opens_the_details_of_a_layer(desk: Desk):
+    page = desk.open("full")
+    panel = page.get_by_role("dialog")
+    expect(panel).to_be_hidden()
+    page.locator(SHOWN, has_text="l2.0.conv2").click()
+    expect(panel).to_be_visible()
+    expect(panel.get_by_role("heading", name="l2.0.conv2")).to_be_visible()
+    text = panel.inner_text()
+    for part in ("Mapping", "Tiles", "Traffic", "Loop nest", "Bound by", "L2 while it runs", "O += W * I"):
+        assert part in text
+    panel.get_by_role("button", name="Next layer").click()
+    expect(panel.get_by_role("heading", level=2)).not_to_have_text("l2.0.conv2")
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_be_hidden()
+
+
+def test_the_graph_is_one_stop_and_arrows_walk_through_it(desk: Desk):
+    page = desk.open("full")
+    names = [layer.name for layer in large().workload.layers]
+    assert page.locator(f"{SHOWN}[tabindex='0']").count() == 1
+    page.locator(f"{SHOWN}[tabindex='0']").focus()
+    assert focused(page).startswith("conv1:")
+    order = [name for group in large().groups for name in group.layers]
+    page.keyboard.press("ArrowRight")
+    assert focused(page).startswith(f"{order[1]}:")
+    page.keyboard.press("End")
+    assert focused(page).startswith(f"{order[-1]}:")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    assert focused(page).split(":")[0] in set(names) - {"conv1"}
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("dialog")
+    expect(panel).to_be_visible()
+    assert page.evaluate("document.getElementById('details').contains(document.activeElement)")
+    chosen = panel.get_by_role("heading", level=2).inner_text()
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    assert focused(page).startswith(f"{chosen}:")
+    assert page.locator(f"{SHOWN}[tabindex='0']").count() == 1
+
+
+def test_what_has_the_focus_is_marked(desk: Desk):
+    page = desk.open("full")
+    page.keyboard.press("Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none"
+    page.locator(f"{SHOWN}[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    box = page.locator(f"{SHOWN}:focus .box")
+    assert float(box.evaluate("e => getComputedStyle(e).strokeWidth").removesuffix("px")) > 3
+
+
+def test_every_chart_has_words_and_a_table(desk: Desk):
+    page = desk.open("full")
+    for drawing in page.locator(".host > svg").all():
+        assert drawing.get_attribute("role") == "img"
+        assert len(drawing.get_attribute("aria-label") or "") > 20
+    for box in page.locator("details.data").all():
+        box.locator("summary").click()
+        expect(box.locator("tbody tr").first).to_be_visible()
+    assert page.locator("button:not([aria-label])").filter(has_not_text=re.compile(r"\S")).count() == 0
+
+
+def test_bars_change_what_they_show(desk: Desk):
+    page = desk.open("full")
+    costs = page.locator("#costs")
+    seen = set()
+    for name in ("Energy", "by level", "by tensor", "Cycles", "DRAM"):
+        costs.get_by_role("group", name="What the bars show").get_by_role("button", name=name, exact=True).click()
+        seen.add(costs.locator("table.bars thead").inner_text())
+        assert costs.locator("table.bars tbody tr").count() == 29
+    assert len(seen) == 5
+    costs.get_by_role("button", name="In order").click()
+    assert costs.locator("table.bars tbody th").first.inner_text() == "conv1"
+
+
+def test_a_loop_nest_opens_with_its_counts(desk: Desk):
+    page = desk.open("full")
+    nest = page.locator("details.nest").first
+    assert nest.locator("table").count() == 0
+    nest.locator("summary").click()
+    expect(nest.locator("table.code")).to_be_visible()
+    whole = nest.locator("tbody tr").count()
+    nest.get_by_label("Show").select_option("conv1")
+    assert 5 < nest.locator("tbody tr").count() < whole
+    assert "parallel_for" in nest.inner_text()
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_the_page_follows_the_system_and_the_button(desk: Desk, colours: str):
+    page = desk.open("small", colours=colours)
+
+    def lightness() -> float:
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 765
+
+    assert (lightness() > 0.5) == (colours == "light")
+    page.locator("#theme").click()
+    assert (lightness() > 0.5) == (colours == "dark")
+
+
+CONTRAST = """([theme, inks, grounds]) => {
+  document.documentElement.dataset.theme = theme;
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const probe = document.body.appendChild(document.createElement('i'));
+  const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const luminance = (name) => {
+    probe.style.color = `var(--${name})`;
+    canvas.fillStyle = getComputedStyle(probe).color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  return inks.flatMap((ink) => grounds.map((ground) => {
+    const [a, b] = [luminance(ink), luminance(ground)];
+    return [`${ink} on ${ground}`, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
+  }));
+}"""
+INKS = ["ink", "soft", "faint", "accent", "better", "worse"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(desk: Desk, theme: str):
+    page = desk.open("small")
+    for pair, ratio in page.evaluate(CONTRAST, [theme, INKS, ["paper", "surface"]]):
+        assert ratio >= 4.5, f"{pair}: {ratio:.2f}"
+
+
+@pytest.mark.parametrize("name", ["full", "mobilenet_v2", "long", "hostile"])
+@pytest.mark.parametrize("width", [1400, 420])
+def test_nothing_is_wider_than_the_window(desk: Desk, name: str, width: int):
+    page = desk.open(name, width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".graph.shown").count() == 1
+    kind = page.locator(".graph.shown").get_attribute("class") or ""
+    assert ("narrow" in kind) == (width == 420)
+
+
+def test_a_long_network_fits_on_the_screen_with_its_names(desk: Desk):
+    page = desk.open("long")
+    view, picture = page.locator("#graph-view"), page.locator(".graph.shown")
+    assert "whole" in (picture.get_attribute("class") or "")
+    room, size = view.bounding_box(), picture.bounding_box()
+    assert room is not None
+    assert size is not None
+    assert size["width"] <= room["width"]
+    assert size["height"] <= room["height"] + 1
+    assert picture.locator(".name").first.is_visible()
+    page.get_by_role("button", name="Fit the width").click()
+    assert "wide" in (page.locator(".graph.shown").get_attribute("class") or "")
+    before = page.locator(".graph.shown").bounding_box()
+    page.get_by_role("button", name="Zoom in").click()
+    after = page.locator(".graph.shown").bounding_box()
+    assert before is not None
+    assert after is not None
+    assert after["width"] > before["width"]
+
+
+def test_text_of_the_graph_stays_in_its_boxes(desk: Desk):
+    page = desk.open("mobilenet_v2")
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll('.graph.shown .node')].flatMap((node) => {
+          const { right } = node.querySelector('.box').getBoundingClientRect();
+          const texts = [...node.querySelectorAll('text')];
+          return texts.filter((t) => t.getBoundingClientRect().right > right + 1).map((t) => t.textContent);
+        })"""
+    )
+    assert outside == []
+
+
+def test_names_that_are_markup_are_shown_as_they_are(desk: Desk):
+    page = desk.open("hostile")
+    assert HOSTILE in page.locator("h1").inner_text()
+    page.locator(SHOWN).first.click()
+    assert page.locator("#details-title").inner_text() == HOSTILE
+    assert page.locator("script").count() == 2
+
+
+def test_it_prints_with_everything_open(desk: Desk):
+    page = desk.open("full", colours="dark")
+    paper = page.pdf(prefer_css_page_size=True)
+    assert paper.startswith(b"%PDF")
+    assert paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page ") + paper.count(b"/Type/Page/") >= 3
+    assert page.locator("details.nest:not([open])").count() == 0
+    page.emulate_media(media="print")
+    assert page.locator(".contents").is_hidden()
+    assert page.locator(".controls").first.is_hidden()
+    assert page.locator(".graph.wide").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_the_page_of_mobilenet_v2_is_light_to_open(desk: Desk):
+    page = desk.open("mobilenet_v2")
+    assert desk.reports["mobilenet_v2"].stat().st_size < 1_500_000
+    assert page.evaluate("document.querySelectorAll('*').length") < 6000
+    opened = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
+    print(f"opened in {opened:.0f} ms")
+
+
+def test_a_tooltip_says_what_the_pointer_is_on(desk: Desk):
+    page = desk.open("full")
+    node = page.locator(SHOWN, has_text="l1.0.conv1")
+    node.scroll_into_view_if_needed()
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    node.hover()
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_be_visible()
+    assert "l1.0.conv1" in tip.inner_text()
+    assert "cycles" in tip.inner_text()
