@@ -157,22 +157,31 @@ def _place(part: int | str) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise FileError(f"{path}: it cannot be written ({error}): choose another place") from None
+    write_bytes(path, data)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
         if path.exists() and not path.is_file():
-            # A device or pipe (/dev/stdout) takes the text as it comes: replacing it would destroy it.
-            path.write_text(text, encoding="utf-8")
+            # A device or pipe (/dev/stdout) takes the bytes as they come: replacing it would destroy it.
+            path.write_bytes(data)
         else:
-            _replace(Path(os.path.realpath(path)), text)
+            _replace(Path(os.path.realpath(path)), data)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise FileError(f"{path}: it cannot be written ({reason}): choose another place") from None
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, data: bytes) -> None:
     """Put a complete new file in the place of the old one; on any error, leave the old one as it was."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".fadiff-")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
         # mkstemp makes private files; give this one the permissions any new file would have.
         mask = os.umask(0)
         os.umask(mask)

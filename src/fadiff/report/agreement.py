@@ -106,9 +106,13 @@ def compare(evaluation: Evaluation, execution: Execution) -> Agreement:
 
 
 def is_padded(workload: Workload, layer: Layer) -> bool:
-    """Whether a layer reads rows or columns beyond those its producers store. Network inputs come padded."""
+    """Whether a layer reads rows or columns beyond those its producers store.
+
+    Network inputs come padded, and so does what cannot be fused.
+    """
     return any(
         edge.port == "input"
+        and edge.fusible
         and "flatten" not in workload[edge.source].epilogue
         and (workload[edge.source].stored[0] < layer.input_rows or workload[edge.source].stored[1] < layer.input_cols)
         for edge in workload.producers[layer.name]
