@@ -32,7 +32,8 @@ def test_every_section_is_drawn_and_listed(desk: Desk):
     assert page.locator("#contents a").all_inner_texts() == SECTIONS
     for place in page.locator("main > section").all():
         assert place.bounding_box() is not None
-    assert page.locator(".host > svg").count() == 3 + 4  # roofline, traffic, timeline; four series of the search
+    assert page.locator(".host > svg").count() == 3 + 5  # roofline, traffic, timeline; five series of the search
+    assert page.locator(".host .series.faint").count() == 3  # a line for each restart
     assert page.locator(".card").count() == 5
 
 

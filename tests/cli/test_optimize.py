@@ -95,7 +95,10 @@ def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path
     assert written["format"] == "fadiff-trace/1"
     assert written["made_by"] == schedule.made_by
     points = written["points"]
-    keys = ["seconds", "phase", "step", "temperature", "legal_share", "best_edp_uj_cycles", "found_edp_uj_cycles", "fused_edges"]
+    keys = [
+        "seconds", "phase", "step", "temperature", "legal_share", "best_edp_uj_cycles", "found_edp_uj_cycles",
+        "fused_edges", "restart_edp_uj_cycles",
+    ]  # fmt: skip
     assert all(list(point) == keys for point in points)
     assert points[0]["phase"] == "greedy"
     assert points[0]["best_edp_uj_cycles"] == compared["greedy"]["edp_uj_cycles"]
@@ -129,6 +132,7 @@ def test_the_descent_is_part_of_a_search_with_time(files, tmp_path: Path):
     descending = [point for point in points if point["phase"] == "descend"]
     assert descending
     assert all(0 <= point["legal_share"] <= 1 for point in descending)
+    assert all(min(point["restart_edp_uj_cycles"]) > 0 for point in descending)
     temperatures = [point["temperature"] for point in descending]
     assert temperatures == sorted(temperatures, reverse=True)
     assert min(temperatures) > 0

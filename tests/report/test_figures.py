@@ -28,6 +28,7 @@ TRACE = SearchTrace(
     fused_edges=(0, 1, 2, 2, 3),
     temperature=(None, None, None, 0.5, None),
     legal_share=(None, None, None, 0.75, None),
+    restart_edp_uj_cycles=(None, None, None, (7e9, 8e9), None),
     phases=(Phase("greedy", 0, 0.1), Phase("map", 0.1, 2), Phase("descend", 2, 9), Phase("decode", 9, 10)),
     improvement=2.25,
 )
@@ -182,7 +183,7 @@ def test_a_network_of_sums_has_a_roofline_without_points():
 
 def test_a_search_without_descent_has_one_panel():
     quick = SearchTrace(
-        {}, (0.0,), ("greedy",), (9e9,), (0,), (None,), (None,), (Phase("greedy", 0, 0),), 1.0
+        {}, (0.0,), ("greedy",), (9e9,), (0,), (None,), (None,), (None,), (Phase("greedy", 0, 0),), 1.0
     )  # fmt: skip
     with styled():
         assert len(convergence_figure(quick).axes) == 1

@@ -17,7 +17,7 @@ POINTS = [
     point(0.5, "greedy", 8.0),
     point(1.0, "map", 6.0),
     point(2.0, "map", 5.0),
-    point(4.0, "descend", 5.0, temperature=1.5, legal_share=0.25),
+    point(4.0, "descend", 5.0, temperature=1.5, legal_share=0.25, restart_edp_uj_cycles=[6.0, 7.5]),
     point(5.0, "decode", 4.0, note="what another version may add"),
 ]
 
@@ -34,6 +34,7 @@ def test_a_trace_becomes_series_and_phases(tmp_path):
     assert trace.seconds == (0.5, 1.0, 2.0, 4.0, 5.0)
     assert trace.temperature == (None, None, None, 1.5, None)
     assert trace.legal_share[3] == 0.25
+    assert trace.restart_edp_uj_cycles[2:] == (None, (6.0, 7.5), *[None] * (len(POINTS) - 4))
     assert trace.improvement == 2.0
     assert trace.phases == (
         Phase("greedy", 0.0, 0.5), Phase("map", 0.5, 2.0), Phase("descend", 2.0, 4.0), Phase("decode", 4.0, 5.0)

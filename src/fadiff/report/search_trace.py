@@ -23,6 +23,7 @@ class _PointModel(Strict):
     fused_edges: NonNegativeInt
     temperature: NonNegativeFloat | None = None
     legal_share: NonNegativeFloat | None = None
+    restart_edp_uj_cycles: list[NonNegativeFloat] | None = None
 
 
 class _TraceModel(Strict):
@@ -53,6 +54,8 @@ class SearchTrace:
     fused_edges: tuple[int, ...]
     temperature: tuple[float | None, ...]
     legal_share: tuple[float | None, ...]
+    restart_edp_uj_cycles: tuple[tuple[float, ...] | None, ...]
+    """EDP of what each restart of the descent proposes; not legal yet, so it may lie below every schedule."""
     phases: tuple[Phase, ...]
     """In the order they ran."""
     improvement: float
@@ -82,6 +85,9 @@ def parse_trace(text: str, origin: str) -> SearchTrace:
         fused_edges=tuple(point.fused_edges for point in points),
         temperature=tuple(point.temperature for point in points),
         legal_share=tuple(point.legal_share for point in points),
+        restart_edp_uj_cycles=tuple(
+            None if point.restart_edp_uj_cycles is None else tuple(point.restart_edp_uj_cycles) for point in points
+        ),
         phases=_phases(points),
         improvement=edp[0] / edp[-1] if edp[-1] else 1.0,
     )

@@ -53,6 +53,8 @@ class Status(NamedTuple):
     temperature: float | None = None
     legal_share: float | None = None
     """Share of the restarts whose last proposal was legal as it stood."""
+    restart_edp_uj_cycles: tuple[float, ...] | None = None
+    """EDP of each restart's last proposal, which need not be legal yet."""
 
 
 class TracePoint(NamedTuple):
@@ -67,6 +69,7 @@ class TracePoint(NamedTuple):
     found_edp_uj_cycles: float | None
     """The best that the method itself has offered; the greedy schedule it starts from does not count."""
     fused_edges: int
+    restart_edp_uj_cycles: tuple[float, ...] | None = None
 
 
 @dataclass
@@ -173,6 +176,7 @@ def search(
             best_edp_uj_cycles=best.edp_uj_cycles,
             found_edp_uj_cycles=incumbent.found and incumbent.found.edp_uj_cycles,
             fused_edges=len(best.schedule.fused_edges),
+            restart_edp_uj_cycles=status.restart_edp_uj_cycles,
         )
         trace.append(point)
         if watch is not None:

@@ -171,8 +171,10 @@ def _descend(
     for done in range(0, steps, _STEPS_PER_CHUNK):
         count = min(_STEPS_PER_CHUNK, steps - done)
         state = gradient.step(problem, options, state, count)
-        legal = float(np.mean(gradient.read_out(problem, options, state).penalty <= 1e-2))
-        yield Status("descend", done + count, steps, float(anneal(options, state.step).tau), legal)
+        proposed = gradient.read_out(problem, options, state)
+        legal = float(np.mean(proposed.penalty <= 1e-2))
+        edp = tuple(float(value) for value in np.exp(proposed.log_edp))
+        yield Status("descend", done + count, steps, float(anneal(options, state.step).tau), legal, edp)
     return gradient.read_out(problem, options, state)
 
 

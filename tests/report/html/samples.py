@@ -104,7 +104,8 @@ def trace() -> SearchTrace:
     )
     points = ", ".join(
         f'{{"seconds": {s}, "phase": "{phase}", "step": 0, "temperature": {"null" if t is None else t}, '
-        f'"legal_share": {"null" if legal is None else legal}, "best_edp_uj_cycles": {edp}, "fused_edges": {fused}}}'
+        f'"legal_share": {"null" if legal is None else legal}, "best_edp_uj_cycles": {edp}, "fused_edges": {fused}, '
+        f'"restart_edp_uj_cycles": {"null" if t is None else [5e9 * t, 2e9, 3e9]}}}'
         for s, phase, t, legal, edp, fused in numbers
     )
     text = f'{{"format": "fadiff-trace/1", "made_by": {{"method": "gradient", "seed": 0}}, "points": [{points}]}}'

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def convergence_figure(trace: SearchTrace) -> Figure:
-    """The best EDP so far, phase by phase; below it temperature and legal share, where there was a descent."""
+    """The best EDP so far, phase by phase, and thin what each restart of a descent proposes; below, how it went."""
     descended = any(value is not None for value in (*trace.temperature, *trace.legal_share))
     figure = new_figure(4.8, 3.6 if descended else 2.6)
     if descended:
@@ -23,6 +23,7 @@ def convergence_figure(trace: SearchTrace) -> Figure:
     else:
         top = below = figure.add_subplot()
     top.step(trace.seconds, trace.best_edp_uj_cycles, where="post", color=BLUE, linewidth=1.4)
+    _restart_edp(trace, top)
     top.set(yscale="log", ylabel="best EDP [µJ · cycles]")
     top.grid(which="major")
     below.set_xlabel("time [s]")
@@ -33,6 +34,13 @@ def convergence_figure(trace: SearchTrace) -> Figure:
     figure.draw_without_rendering()
     _name_phases(figure, top, trace)
     return figure
+
+
+def _restart_edp(trace: SearchTrace, axes: Axes) -> None:
+    """A thin line for each restart; what it proposes need not be legal, so it may lie below the best schedule."""
+    points = [(s, edp) for s, edp in zip(trace.seconds, trace.restart_edp_uj_cycles, strict=True) if edp is not None]
+    for restart in range(len(points[0][1]) if points else 0):
+        axes.plot([s for s, _ in points], [edp[restart] for _, edp in points], color=PURPLE, linewidth=0.5, alpha=0.35)
 
 
 def _restarts(trace: SearchTrace, axes: Axes) -> None:

@@ -8,6 +8,7 @@ function showSearch() {
     ["legal_share", "Share of restarts that are legal", (v) => percent(v, 0)],
   ].filter(([key]) => search[key].some((v) => v !== null));
   const last = search.seconds[search.seconds.length - 1];
+  const restarts = search.restart_edp_uj_cycles.some((v) => v !== null);
   section(
     "search",
     `The best legal schedule after each step: ${significant(search.improvement)} times lower EDP after ${significant(last)} s than at the start.`,
@@ -40,6 +41,13 @@ function showSearch() {
         ),
       ),
     }),
+    restarts &&
+      figure({
+        title: "EDP of each restart of the descent, before decoding",
+        note: "One line a restart. What it proposes need not be legal yet, so it may lie below the best schedule.",
+        body: responsive((width) => drawRestarts(search, width, 220)).host,
+        data: dataTable("Restarts", () => restartTable(search)),
+      }),
     h(
       "div",
       { class: "trio" },
@@ -114,3 +122,49 @@ const edpShort = (value) => {
   const [mantissa, exponent] = scientific(value, 3);
   return `${mantissa}×10${raised(exponent)}`;
 };
+
+/* One line for each restart; a log scale over the stretch in which they ran. */
+function drawRestarts(search, width, height) {
+  const [left, right, top, bottom] = [72, 12, 10, 28];
+  const noted = search.seconds.map((t, i) => [t, search.restart_edp_uj_cycles[i]]).filter(([, edps]) => edps !== null);
+  const all = noted.flatMap(([, edps]) => edps);
+  const [low, high] = [Math.min(...all) / 1.08, Math.max(...all) * 1.08];
+  const [first, last] = [noted[0][0], noted[noted.length - 1][0]];
+  const x = (t) => left + ((width - left - right) * (t - first)) / (last - first || 1);
+  const y = (v) => top + ((height - top - bottom) * Math.log(high / v)) / Math.log(high / low);
+  const lines = noted[0][1].map((_, restart) =>
+    s("path", {
+      class: "series faint",
+      d: noted.map(([t, edps], i) => `${i ? "L" : "M"}${x(t)} ${y(edps[restart])}`).join(""),
+    }),
+  );
+  const ends = noted[noted.length - 1][1];
+  return drawing(
+    width,
+    height,
+    `${ends.length} restarts, which end between ${edp(Math.min(...ends))} and ${edp(Math.max(...ends))}.`,
+    [0, 1, 2, 3]
+      .map((i) => low * (high / low) ** ((i + 0.5) / 4))
+      .map((v) => [
+        s("line", { class: "grid", x1: left, x2: width - right, y1: y(v), y2: y(v) }),
+        text(left - 7, y(v) + 4, edpShort(v), { "text-anchor": "end" }),
+      ]),
+    [first, (first + last) / 2, last].map((t, i) =>
+      text(x(t), height - 8, `${significant(t)} s`, { "text-anchor": ["start", "middle", "end"][i] }),
+    ),
+    lines,
+  );
+}
+
+function restartTable(search) {
+  const noted = search.seconds.map((_, i) => i).filter((i) => search.restart_edp_uj_cycles[i] !== null);
+  const of = (i, pick) => edp(pick(...search.restart_edp_uj_cycles[i]));
+  return table(
+    [
+      { title: "Second", of: (i) => significant(search.seconds[i]), n: true },
+      { title: "Lowest EDP", of: (i) => of(i, Math.min), n: true },
+      { title: "Highest EDP", of: (i) => of(i, Math.max), n: true },
+    ],
+    noted,
+  );
+}
