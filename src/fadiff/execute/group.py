@@ -179,17 +179,17 @@ class GroupRun:
         """What is on a port: tensors in L3 as that port reads them, or fused ones, with their channels."""
         d = layer.dims
         given = self._given[layer.name]
-        shares = iter(edge.channels for edge in self._workload.producers[layer.name])
+        shares = self._workload.input_channels(layer)
         sources: list[tuple[Words | Fused, int]] = []
-        for operand, words in zip(layer.inputs, given.inputs, strict=True):
-            producer = self._workload[operand.source] if operand.source is not None else None
-            share = next(shares) if producer is not None else 0
+        for operand, words, share in zip(layer.inputs, given.inputs, shares, strict=True):
             if operand.port != port:
                 continue
-            if producer is None:
+            if operand.source is None or operand.is_foreign:
                 assert words is not None
-                sources.append((words, words.shape[1]))
-            elif words is None:
+                sources.append((words, share))
+                continue
+            producer = self._workload[operand.source]
+            if words is None:
                 sources.append((Fused(producer, self._buffers[producer.name]), share))
             elif port == "input":
                 sources.append((as_input(words, producer, layer, d.N), share))

@@ -80,21 +80,20 @@ def _execute(schedule: Schedule, seed: int, progress: Progress | None) -> Execut
 def _outside_words(workload: Workload, name: str, seed: int) -> Given:
     """Network inputs and parameters of a layer, at random.
 
-    A network input has exactly the rows and columns that its layer reads, so it needs no padding.
+    A network input has exactly the rows and columns that its layer reads, so it needs no padding. What cannot be fused
+    is such an input too: how it comes from its producer's words is not known.
     """
     layer = workload[name]
     d = layer.dims
     number = workload.topological.index(name)
     weight_shape = (d.G, d.K, d.C, d.R, d.S)
-    named = sum(edge.channels for edge in workload.producers[name])
-    unnamed = sum(operand.source is None and operand.port == "input" for operand in layer.inputs)
     words: list[Words | None] = []
-    for place, operand in enumerate(layer.inputs):
-        if operand.source is not None:
+    for place, (operand, channels) in enumerate(zip(layer.inputs, workload.input_channels(layer), strict=True)):
+        if not operand.is_foreign:
             words.append(None)
             continue
         if operand.port == "input":
-            shape = (d.N, (d.G * d.C - named) // unnamed, layer.input_rows, layer.input_cols)
+            shape = (d.N, channels, layer.input_rows, layer.input_cols)
         else:
             shape = weight_shape if operand.port == "weight" else (d.N, d.K, d.P, d.Q)
         words.append(random_words(shape, seed, number, place))
@@ -107,7 +106,7 @@ def _given(workload: Workload, group: Group, name: str, outside: Given, l3: Mapp
     """All that a layer reads from L3: what comes from outside, and outputs of layers of other groups."""
     words = list(outside.inputs)
     for place, operand in enumerate(workload[name].inputs):
-        if operand.source is not None and operand.source not in group.layers:
+        if operand.source is not None and not operand.is_foreign and operand.source not in group.layers:
             words[place] = l3[operand.source]
     return outside._replace(inputs=tuple(words))
 
@@ -118,7 +117,7 @@ def _expected(workload: Workload, layer: Layer, outside: Given, expected: Mappin
     inputs: list[Words] = []
     weight = outside.parameters
     for operand, words in zip(layer.inputs, outside.inputs, strict=True):
-        if operand.source is not None:
+        if operand.source is not None and not operand.is_foreign:
             stored, producer = expected[operand.source], workload[operand.source]
             if operand.port == "input":
                 words = as_input(stored, producer, layer, d.N)

@@ -48,6 +48,8 @@ def _require_edge(schedule: Schedule, edge: Edge) -> None:
     group = schedule.group_of[edge.source]
     source, target = schedule.workload[edge.source], schedule.workload[edge.target]
     trips = group.trips
+    if not edge.fusible:
+        raise ExecutionError(f"group {group.name}: {target.name} cannot read {source.name} on chip")
     if trips.N > 1 and source.dims.N != target.dims.N:
         raise ExecutionError(
             f"group {group.name}: it shares N, which is {source.dims.N} in {source.name} and {target.dims.N} in "

@@ -217,6 +217,18 @@ def _told(group: Group) -> str:
     return ", ".join(f"{loop} {count}" for loop, count in group.trips._asdict().items() if count > 1)
 
 
+def fusible(schedule: Schedule) -> Iterator[Violation]:
+    """*fusible*: a tensor that must go through DRAM has its two ends in different groups."""
+    for edge in schedule.fused_edges:
+        if not edge.fusible:
+            yield Violation(
+                "fusible",
+                (edge.source, edge.target),
+                f"{edge.target} cannot read {edge.source} on chip (its {edge.port} is not fusible): put them in "
+                "different groups",
+            )
+
+
 def one_sink(schedule: Schedule) -> Iterator[Violation]:
     """*one sink*: every layer of a group reaches the group's last layer through edges inside it."""
     for group in schedule.groups:
@@ -261,6 +273,7 @@ RULES: dict[str, Callable[[Schedule], Iterator[Violation]]] = {
     "complete": complete,
     "fits": fits,
     "whole": whole,
+    "fusible": fusible,
     "one sink": one_sink,
     "ordered": ordered,
     "repeat": repeat,

@@ -212,13 +212,19 @@ def cut(
 
 def to_schedule(problem: Problem, groups: Sequence[Filled]) -> Schedule:
     """The groups and their choices as a schedule."""
-    mappings: dict[str, Mapping] = {}
-    for (plan, conditions), choices, _ in groups:
-        for name, condition, chosen in zip(plan.group.layers, conditions, choices, strict=True):
-            if problem.workload[name].is_mac:
-                mappings[name] = _mapping(problem, condition, chosen)
+    mappings = {name: mapping for filled in groups for name, mapping in to_mappings(problem, filled).items()}
     groups_in_order = tuple(filled.seat.plan.group for filled in groups)
     return Schedule(problem.workload, problem.hardware, groups_in_order, mappings)
+
+
+def to_mappings(problem: Problem, filled: Filled) -> dict[str, Mapping]:
+    """The mappings of a group's MAC layers."""
+    (plan, conditions), choices, _ = filled
+    return {
+        name: _mapping(problem, condition, chosen)
+        for name, condition, chosen in zip(plan.group.layers, conditions, choices, strict=True)
+        if problem.workload[name].is_mac
+    }
 
 
 def _mapping(problem: Problem, condition: Condition, chosen: Choice) -> Mapping:

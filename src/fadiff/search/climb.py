@@ -68,7 +68,7 @@ class Priced(NamedTuple):
     l1_bytes: Array
 
 
-def _rank_table() -> NDArray[np.float32]:
+def rank_table() -> NDArray[np.float32]:
     """``[3, 8, orders]`` ranks of every dim's loop at L1, L2, L3."""
     fixed = [[[order.index(d)] * len(SLIDING_ORDERS3) for d in DIMS] for order in (ORDER1, ORDER2)]
     return np.array([*fixed, [[order.index(d) for order in SLIDING_ORDERS3] for d in DIMS]], dtype=np.float32)
@@ -85,7 +85,7 @@ def price(rows: Rows, factors: Array, hardware: HardwareArrays, axes: Array) -> 
     shared = jnp.stack([trips[0], trips[1], x_of_k, x_of_c, trips[2], trips[3], one, one])
     lift = factors.ndim - 3
     t3 = factors[4] * shared.reshape(shared.shape[0], *([1] * lift), shared.shape[1])
-    ranks = jnp.asarray(_rank_table()).reshape(3, 8, len(SLIDING_ORDERS3), *([1] * (lift + 1)))
+    ranks = jnp.asarray(rank_table()).reshape(3, 8, len(SLIDING_ORDERS3), *([1] * (lift + 1)))
     temporal = jnp.stack([factors[1], factors[2], factors[3], t3])[:, :, None]
     mapping = MappingArrays(spatial=factors[0][:, None], temporal=temporal, rank=ranks)
     costs = layer_costs(rows.layers, mapping, rows.fusion, hardware)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from fadiff.search.gradient import Proposals
     from fadiff.workload import Workload
 
+Planned = TypeVar("Planned")
+
 
 def decode_groups(workload: Workload, hardware: Hardware, proposals: Proposals, restart: int) -> list[Plan]:
     """Plans of the groups that a restart proposes, repaired until they are legal.
@@ -25,18 +28,29 @@ def decode_groups(workload: Workload, hardware: Hardware, proposals: Proposals, 
     what its layers propose.
     """
     names = workload.topological
-    bond = _bonds(workload, proposals.sigma[restart])
     number = {layer.name: i for i, layer in enumerate(workload.layers)}
     log_trips = np.log(proposals.trips[restart])
-    plans: list[Plan] = []
+
+    def plan_of(start: int, stop: int) -> Plan | None:
+        members = names[start:stop]
+        wanted = np.mean([log_trips[:4, number[name]] for name in members], axis=0)
+        return Run(workload, members).nearest_plan(hardware, wanted)
+
+    return split(bonds(workload, proposals.sigma[restart]), plan_of)
+
+
+def split(bond: NDArray[np.float64], plan_of: Callable[[int, int], Planned | None]) -> list[Planned]:
+    """Plans of runs of layers: those whose cut points hold, split at the weakest until `plan_of` has a plan for each.
+
+    `plan_of` is given the first layer of a run and the one after its last, in topological order.
+    """
+    plans: list[Planned] = []
     runs = _runs(bond)
     while runs:
         start, stop = runs.pop()
         if stop - start < 2:
             continue
-        members = names[start:stop]
-        wanted = np.mean([log_trips[:4, number[name]] for name in members], axis=0)
-        plan = Run(workload, members).nearest_plan(hardware, wanted)
+        plan = plan_of(start, stop)
         if plan is not None:
             plans.append(plan)
         else:
@@ -45,12 +59,12 @@ def decode_groups(workload: Workload, hardware: Hardware, proposals: Proposals, 
     return plans
 
 
-def _bonds(workload: Workload, sigma: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``[layers - 1]`` for each cut point between neighbours, the strongest edge that crosses it."""
-    bond = np.zeros(len(workload.layers) - 1)
-    for edge, strength in zip(workload.edges, sigma, strict=True):
+def bonds(workload: Workload, sigma: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``[..., layers - 1]`` for each cut point between neighbours, the strongest edge (of `sigma`) that crosses it."""
+    bond = np.zeros((*sigma.shape[:-1], len(workload.layers) - 1))
+    for i, edge in enumerate(workload.edges):
         crossed = slice(workload.depth[edge.source], workload.depth[edge.target])
-        bond[crossed] = np.maximum(bond[crossed], strength)
+        bond[..., crossed] = np.maximum(bond[..., crossed], sigma[..., i, None])
     return bond
 
 

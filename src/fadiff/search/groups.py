@@ -51,19 +51,18 @@ def plans(workload: Workload, hardware: Hardware) -> Iterator[Plan]:
     """
     names = workload.topological
     longest = max(4, min(LONGEST_GROUP, MOST_RUNS // len(names)))
-    made: dict[tuple[object, ...], tuple[int, list[Plan]]] = {}
+    made: dict[tuple[object, ...], tuple[bool, list[Plan]]] = {}
     for start in range(len(names)):
         for stop in range(start + 2, min(len(names), start + longest) + 1):
             members = names[start:stop]
             key = _pattern(workload, members)
             if key not in made:
                 run = Run(workload, members)
-                made[key] = (run.smallest_bytes, list(run.plans(hardware)))
-            smallest_bytes, found = made[key]
+                made[key] = (run.may_grow(hardware), list(run.plans(hardware)))
+            may_grow, found = made[key]
             # A pair whose buffer does not fit whole may still fit in parts, under the channel loop.
             yield from (replace(plan, group=replace(plan.group, layers=members)) for plan in found)
-            if smallest_bytes > hardware.usable_l2_bytes:
-                # Longer runs allow no other trip counts and hold more buffers: none of them fits either.
+            if not may_grow:
                 break
 
 
@@ -72,7 +71,9 @@ def _pattern(workload: Workload, names: tuple[str, ...]) -> tuple[object, ...]:
     place = {name: i for i, name in enumerate(names)}
     layers = [workload[name] for name in names]
     shapes = tuple((x.kind, x.dims, x.stride, x.dilation, x.stored, x.epilogue, x.repeat) for x in layers)
-    edges = tuple((place.get(e.source), i, e.port) for i, name in enumerate(names) for e in workload.producers[name])
+    edges = tuple(
+        (place.get(e.source), i, e.port, e.fusible) for i, name in enumerate(names) for e in workload.producers[name]
+    )
     return shapes, edges
 
 
@@ -95,11 +96,24 @@ class Run:
         return int(self.live.max(axis=1).min())
 
     @property
+    def barred(self) -> list[Edge]:
+        """Edges between its layers that cannot be fused."""
+        return [edge for edge in self.fused if not edge.fusible]
+
+    @property
     def may_be_group(self) -> bool:
-        """Whether the rules *one sink* and *repeat* allow the group."""
+        """Whether the rules *fusible*, *one sink* and *repeat* allow the group."""
         feeding = {edge.source for edge in self.fused}
         fed = all(layer.name in feeding for layer in self.segment[:-1])
-        return fed and len({layer.repeat for layer in self.segment}) == 1
+        return fed and not self.barred and len({layer.repeat for layer in self.segment}) == 1
+
+    def may_grow(self, hardware: Hardware) -> bool:
+        """Whether a longer run could be a group.
+
+        It holds the same edges and buffers and more, and allows no other trip counts: what bars this one, or does not
+        fit in it, stays.
+        """
+        return not self.barred and self.smallest_bytes <= hardware.usable_l2_bytes
 
     @property
     def must_be_whole(self) -> bool:

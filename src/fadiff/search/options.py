@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from functools import lru_cache
-from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -146,10 +145,16 @@ def _solve_chunk(
     return options, moving[:count]
 
 
-def from_dram(problem: Problem, condition: Condition) -> FloatArray:
-    """A start with the array as full as it gets and every loop at L3."""
+def outermost(problem: Problem, condition: Condition) -> FloatArray:
+    """A start with tiles of one word: every loop at L3."""
     start = np.ones((5, 8), dtype=np.float32)
     start[4] = problem.private_sizes(condition)
+    return start
+
+
+def from_dram(problem: Problem, condition: Condition) -> FloatArray:
+    """A start with the array as full as it gets and every loop at L3."""
+    start = outermost(problem, condition)
     hardware = problem.hardware
     for dims, there in ((hardware.spatial_rows, hardware.rows), (hardware.spatial_cols, hardware.cols)):
         left = there
@@ -185,16 +190,19 @@ def scattered(problem: Problem, condition: Condition, random: np.random.Generato
 
 
 def adapted(problem: Problem, condition: Condition, factors: NDArray[np.int64]) -> FloatArray:
-    """A start from a mapping made for another condition: shared trips are taken from L3 first, then from inside."""
-    start = factors.astype(np.int64).copy()
-    sizes = problem.workload.layers[condition.layer].dims
-    for d, (size, private) in enumerate(zip(sizes, problem.private_sizes(condition), strict=True)):
-        shared = size // private
-        for slot in (4, 3, 2, 1, 0):
-            part = gcd(int(start[slot, d]), shared)
-            start[slot, d] //= part
-            shared //= part
-    return start.astype(np.float32)
+    """A start from a mapping made for another condition."""
+    sizes = np.array(problem.workload.layers[condition.layer].dims)
+    return without_shared(factors, sizes // np.array(problem.private_sizes(condition))).astype(np.float32)
+
+
+def without_shared(factors: NDArray[np.int64], shared: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`factors` ``[5, 8, ...]`` less the `shared` trips ``[8, ...]``, taken from L3 first, then from inside."""
+    private, left = factors.copy(), shared
+    for slot in (4, 3, 2, 1, 0):
+        part = np.gcd(private[slot], left)
+        private[slot] //= part
+        left = left // part
+    return private
 
 
 @lru_cache(maxsize=4096)
@@ -222,7 +230,13 @@ def alone(
     result: dict[Condition, Options] = {}
     for i, condition in enumerate(conditions):
         ranked = i * starts + np.argsort(price[i * starts : (i + 1) * starts], kind="stable")
-        result[condition] = subset(found, ranked[:2])
+        result[condition] = subset(found, ranked[np.isfinite(price[ranked])][:2])
+    # Where not even a full array fits, a start that unrolls nothing does, or the network fits in no way.
+    stuck = [condition for condition, options in result.items() if not options.order.size]
+    if stuck:
+        begin = [Row(condition, outermost(problem, condition), l2, l2, l1) for condition in stuck]
+        again = solve(problem, begin, weights, pairs=False)
+        result |= {condition: subset(again, slice(i, i + 1)) for i, condition in enumerate(stuck)}
     return result
 
 

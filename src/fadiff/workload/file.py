@@ -35,6 +35,7 @@ class InputModel(Strict):
 
     source: str | None = Field(alias="from")
     port: Port
+    fusible: bool = True
 
 
 class OutModel(Strict):
@@ -63,7 +64,7 @@ class LayerModel(Strict):
             name=self.name,
             kind=self.kind,
             dims=self.dims.value(),
-            inputs=tuple(Input(operand.source, operand.port) for operand in self.inputs),
+            inputs=tuple(Input(operand.source, operand.port, operand.fusible) for operand in self.inputs),
             stride=(self.stride[0], self.stride[1]),
             dilation=(self.dilation[0], self.dilation[1]),
             epilogue=tuple(self.epilogue),
@@ -107,7 +108,7 @@ def _layer_to_json(layer: Layer) -> dict[str, Any]:
         "name": layer.name,
         "kind": layer.kind,
         "dims": dims_to_json(layer.dims),
-        "inputs": [{"from": operand.source, "port": operand.port} for operand in layer.inputs],
+        "inputs": [_input_to_json(operand) for operand in layer.inputs],
     }
     if layer.stride != (1, 1):
         written["stride"] = list(layer.stride)
@@ -120,3 +121,8 @@ def _layer_to_json(layer: Layer) -> dict[str, Any]:
     if layer.repeat != 1:
         written["repeat"] = layer.repeat
     return written
+
+
+def _input_to_json(operand: Input) -> dict[str, Any]:
+    written: dict[str, Any] = {"from": operand.source, "port": operand.port}
+    return written if operand.fusible else {**written, "fusible": False}

@@ -17,18 +17,20 @@ class Edge(NamedTuple):
     """A tensor handed from one layer to another.
 
     `channels` is the edge's share of the consumer's G*C input channels: concatenation lays several end to end.
-    It is 0 on the weight and addend ports, where an edge always brings the whole operand.
+    It is 0 on the weight and addend ports, where an edge always brings the whole operand. An edge that is not
+    `fusible` is a dependency only: the producer writes to L3, the consumer reads what its port wants from there.
     """
 
     source: str
     target: str
     port: Port
     channels: int
+    fusible: bool = True
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A network: layers with unique names, an acyclic graph, and shapes that agree along every edge."""
+    """A network: layers with unique names, an acyclic graph, and shapes that agree along every fusible edge."""
 
     name: str
     layers: tuple[Layer, ...]
@@ -70,9 +72,9 @@ class Workload:
     def edges(self) -> tuple[Edge, ...]:
         """Every edge between two layers, grouped by consumer in the order of its inputs."""
         return tuple(
-            Edge(operand.source, layer.name, operand.port, channels)
+            Edge(operand.source, layer.name, operand.port, channels, operand.fusible)
             for layer in self.layers
-            for operand, channels in zip(layer.inputs, _input_channels(self, layer), strict=True)
+            for operand, channels in zip(layer.inputs, self.input_channels(layer), strict=True)
             if operand.source is not None
         )
 
@@ -91,6 +93,29 @@ class Workload:
         for edge in self.edges:
             arriving[edge.target].append(edge)
         return {name: tuple(edges) for name, edges in arriving.items()}
+
+    def input_channels(self, layer: Layer) -> tuple[int, ...]:
+        """The layer's G*C input channels, shared out over its operands; 0 on the other ports.
+
+        A fusible operand of a layer brings its own channels; the others take what these leave in equal shares, the
+        last of them the remainder too. An operand that is alone on the port brings all channels, also through a
+        reshape.
+        """
+        total = layer.dims.G * layer.dims.C
+        on_port = [i for i, operand in enumerate(layer.inputs) if operand.port == "input"]
+        if len(on_port) <= 1:
+            return tuple(total if i in on_port else 0 for i in range(len(layer.inputs)))
+        brought = [0] * len(layer.inputs)
+        foreign = [i for i in on_port if layer.inputs[i].is_foreign]
+        for i in on_port:
+            if (source := layer.inputs[i].source) is not None and i not in foreign:
+                brought[i] = stored_channels(self[source])
+        if foreign:
+            rest = total - sum(brought)
+            for i in foreign:
+                brought[i] = rest // len(foreign)
+            brought[foreign[-1]] += rest % len(foreign)
+        return tuple(brought)
 
     @cached_property
     def topological(self) -> tuple[str, ...]:
@@ -155,29 +180,9 @@ def _stored_image(producer: Layer) -> tuple[int, int]:
     return (1, 1) if "flatten" in producer.epilogue else producer.stored
 
 
-def _input_channels(workload: Workload, layer: Layer) -> tuple[int, ...]:
-    """The consumer's G*C input channels, shared out over its operands.
-
-    A layer's operand brings its own channels; a network input takes what the others leave. An operand that is
-    alone on the port brings all channels, also through a reshape.
-    """
-    total = layer.dims.G * layer.dims.C
-    on_port = [operand for operand in layer.inputs if operand.port == "input"]
-    if len(on_port) <= 1:
-        return tuple(total if operand.port == "input" else 0 for operand in layer.inputs)
-    named = {o.source: stored_channels(workload[o.source]) for o in on_port if o.source is not None}
-    outside = sum(operand.source is None for operand in on_port)
-    taken = sum(named[o.source] for o in on_port if o.source is not None)
-    rest = (total - taken) // outside if outside else 0
-    return tuple(
-        (rest if operand.source is None else named[operand.source]) if operand.port == "input" else 0
-        for operand in layer.inputs
-    )
-
-
 def _edge_problems(workload: Workload, layer: Layer) -> Iterator[str]:
     """Where the shapes of a layer's operands disagree with the layer."""
-    channels = _input_channels(workload, layer)
+    channels = workload.input_channels(layer)
     d = layer.dims
     if layer.is_mac and (sum(channels) != d.G * d.C or min(c for c, _ in _on_input(channels, layer)) < 1):
         yield (
@@ -185,7 +190,7 @@ def _edge_problems(workload: Workload, layer: Layer) -> Iterator[str]:
             "the two must be equal, and no input empty"
         )
     for operand in layer.inputs:
-        if operand.source is None:
+        if operand.source is None or operand.is_foreign:
             continue
         producer = workload[operand.source]
         edge = f"{producer.name!r} -> {layer.name!r} ({operand.port})"

@@ -52,10 +52,20 @@ DIMS: tuple[str, ...] = Dims._fields
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One operand of a layer: the tensor of layer `source` (None: a network input) on a port."""
+    """One operand of a layer: the tensor of layer `source` (None: a network input) on a port.
+
+    Where it is not `fusible` it goes through DRAM, whatever the schedule: the layer reads a part of it, or reads it in
+    another layout, and its shape need not agree with the layer's.
+    """
 
     source: str | None
     port: Port = "input"
+    fusible: bool = True
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the layer reads it as it reads a network input: from L3, in the shape of its own port."""
+        return self.source is None or not self.fusible
 
 
 @dataclass(frozen=True)
@@ -189,6 +199,8 @@ def _port_problems(layer: Layer) -> Iterator[str]:
     for port in ports:
         if port not in PORTS:
             yield f"port {port!r} is unknown: use one of {', '.join(PORTS)}"
+    if any(operand.source is None and not operand.fusible for operand in layer.inputs):
+        yield "a network input is never fused: leave fusible away"
     if layer.kind == "mac":
         if "input" not in ports:
             yield "a mac layer needs an operand on its input port"

@@ -116,8 +116,8 @@ def pack_problem(workload: Workload, hardware: Hardware, options: DescentOptions
 
 
 def is_fusible(workload: Workload, edge: Edge) -> bool:
-    """Whether an edge can be fused at all: rule *repeat*. What else forbids fusion depends on the mapping."""
-    return workload[edge.source].repeat == workload[edge.target].repeat
+    """Whether an edge can be fused at all: rules *fusible* and *repeat*. The rest depends on the mapping."""
+    return edge.fusible and workload[edge.source].repeat == workload[edge.target].repeat
 
 
 def _tables(choices: tuple[Choice, ...], layers: int, widest: int) -> tuple[tuple[Table, ...], IntArray, int]:
