@@ -81,27 +81,37 @@ Curves = dict[tuple[str, str], "NDArray[np.float64]"]
 
 
 def _draw(desk: Desk, times: NDArray[np.float64], curves: Curves, greedy: dict[str, float]) -> str:
-    with canvas(8, 3.4) as figure:
-        panels: Sequence[Axes] = figure.subplots(1, len(NETWORKS))
-        for axes, model in zip(panels, NETWORKS, strict=True):
-            for method in METHODS:
-                edp = curves[model, method]
-                known = np.isfinite(edp).all(axis=0)
-                colour = COLOURS[method]
-                mean = np.exp(np.log(edp[:, known]).mean(axis=0))
-                axes.plot(times[known], mean, color=colour, lw=1.6, label=method)
-                axes.fill_between(
-                    times[known], edp[:, known].min(axis=0), edp[:, known].max(axis=0), color=colour, alpha=0.2, lw=0
-                )
-            axes.axhline(greedy[model], color=COLOURS["greedy"], lw=1, ls="--", label="greedy")
-            axes.set_xscale("log")
-            axes.set_yscale("log")
-            axes.set_xlabel("wall time (s)")
-            axes.set_title(f"{model}, {MACHINE}", fontsize=9)
-        panels[0].set_ylabel("best EDP found (uJ x cycles)")
-        handles, labels = panels[0].get_legend_handles_labels()
+    """Above, near the best; below, on a log scale that has room for random schedules."""
+    with canvas(8, 5.2) as figure:
+        grid = figure.subplots(2, len(NETWORKS), sharex=True, height_ratios=[2, 1])
+        for (upper, lower), model in zip(grid.T, NETWORKS, strict=True):
+            best = min(float(curves[model, method].min()) for method in METHODS)
+            for axes in (upper, lower):
+                for method in METHODS:
+                    _plot(axes, times, curves[model, method] / best, method)
+                axes.axhline(greedy[model] / best, color=COLOURS["greedy"], lw=1, ls="--", label="greedy")
+            upper.set_ylim(0.98, 1.03 * greedy[model] / best)
+            upper.set_title(f"{model}, {MACHINE}", fontsize=9)
+            lower.set_yscale("log")
+            lower.set_xscale("log")
+            marks = [mark for mark in (1, 2, 5, 10, 20, 60) if times[0] <= mark <= times[-1]]
+            lower.set_xlim(1, times[-1])
+            lower.set_xticks(marks, [str(mark) for mark in marks])
+            lower.minorticks_off()
+            lower.set_xlabel("wall time (s)")
+        grid[0, 0].set_ylabel("best EDP / lowest of all")
+        grid[1, 0].set_ylabel("the same, log scale")
+        handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=8)
         return desk.draw(figure, "Best EDP found against wall time: mean of the seeds, band from best to worst")
+
+
+def _plot(axes: Axes, times: NDArray[np.float64], edp: NDArray[np.float64], method: str) -> None:
+    """The geometric mean of the seeds, from when all have found something, and the band from best to worst."""
+    known = np.isfinite(edp).all(axis=0)
+    mine, colour = edp[:, known], COLOURS[method]
+    axes.plot(times[known], np.exp(np.log(mine).mean(axis=0)), color=colour, lw=1.6, label=method)
+    axes.fill_between(times[known], mine.min(axis=0), mine.max(axis=0), color=colour, alpha=0.2, lw=0)
 
 
 def _tell(
