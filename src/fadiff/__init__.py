@@ -40,6 +40,24 @@ Executing the schedule, word by word, checks the price and the results at once:
 >>> fadiff.verify(by_hand).holds
 True
 
+A network of your own may be a PyTorch module, or the configuration of a Hugging Face model; no weights are read:
+
+>>> import torch
+>>> module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 1))
+>>> fadiff.from_torch(module, torch.zeros(1, 3, 16, 16)).macs
+63488
+>>> fadiff.from_huggingface({"model_type": "resnet"}).macs
+4087136256
+
+Or it is an ONNX file, whose open dims are given:
+
+>>> from onnx import parser, save
+>>> text = "g (float[batch, 3, 16, 16] x, float[8, 3, 3, 3] w) => (float[batch, 8, 14, 14] y) { y = Conv(x, w) }"
+>>> with tempfile.TemporaryDirectory() as folder:
+...     save(parser.parse_model(f'<ir_version: 9, opset_import: ["": 17]> {text}'), f"{folder}/small.onnx")
+...     fadiff.from_onnx(f"{folder}/small.onnx", dims={"batch": 2}).macs
+84672
+
 What is wrong with an input is a :class:`FadiffError`, told in one sentence:
 
 >>> fadiff.load_model("resnet19")
@@ -62,6 +80,8 @@ from fadiff.workload import Dims, Input, Layer, Workload, load_model
 if TYPE_CHECKING:
     from fadiff.report.agreement import verify
     from fadiff.search import greedy, optimize
+    from fadiff.workload.importers import from_onnx
+    from fadiff.workload.importers.torch_models import from_huggingface, from_torch
 
 __version__ = version("fadiff-scheduler")
 
@@ -77,6 +97,9 @@ __all__ = [
     "Workload",
     "__version__",
     "evaluate",
+    "from_huggingface",
+    "from_onnx",
+    "from_torch",
     "greedy",
     "load_hardware",
     "load_model",
@@ -87,11 +110,29 @@ __all__ = [
     "violations",
 ]
 
-_LOADED_ON_FIRST_USE = {"greedy": "fadiff.search", "optimize": "fadiff.search", "verify": "fadiff.report.agreement"}
-"""Search and execution bring large libraries with them, which reading and pricing a schedule can do without."""
+_LOADED_ON_FIRST_USE = {
+    "from_huggingface": "fadiff.workload.importers.torch_models",
+    "from_onnx": "fadiff.workload.importers",
+    "from_torch": "fadiff.workload.importers.torch_models",
+    "greedy": "fadiff.search",
+    "optimize": "fadiff.search",
+    "verify": "fadiff.report.agreement",
+}
+"""These bring large libraries with them, which reading and pricing a schedule can do without."""
 
 
 def __getattr__(name: str) -> object:
     if name in _LOADED_ON_FIRST_USE:
         return getattr(import_module(_LOADED_ON_FIRST_USE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _schedule_html(schedule: Schedule) -> str:
+    """What a notebook shows of a schedule: its summary and its graph."""
+    from fadiff.report.notebook import schedule_html
+
+    return schedule_html(schedule)
+
+
+# Schedules do not know reports, which are above them; here, above both, they meet.
+Schedule._repr_html_ = _schedule_html  # pyright: ignore[reportAttributeAccessIssue]

@@ -211,7 +211,7 @@ def test_a_model_may_be_a_file(tmp_path: Path) -> None:
         ("zzz", "model 'zzz' is unknown: use one of"),
         ("", "model '' is unknown: use one of"),
         ("a\nb", r"model 'a\nb' is unknown: use one of"),
-        ("net.onnx", "or a workload file, whose name ends in .yaml, .yml, .json"),
+        ("net.pb", "or a file, whose name ends in .yaml, .yml, .json, .onnx, .pt2"),
         ("resnet18:bach=2", "resnet18: option 'bach' is unknown (did you mean batch?): the keys are batch, size"),
         ("resnet18:seq=2", "resnet18: option 'seq' is unknown: the keys are batch, size"),
         ("gpt3-6.7b:size=2", "the keys are seq, batch, repeat"),

@@ -1,4 +1,4 @@
-"""The command line: `fadiff models | hardware | show | optimize | evaluate | verify | report`."""
+"""The command line: `fadiff models | hardware | show | import | optimize | evaluate | verify | report | plot`."""
 
 import io
 import sys
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fadiff import __version__
-from fadiff.cli import evaluate, machines, networks, optimize, report, reproduce, verify
+from fadiff.cli import evaluate, importing, machines, networks, optimize, plot, report, reproduce, verify
 from fadiff.cli.errors import SentencesOnErrors
 
 app = typer.Typer(
@@ -51,13 +51,15 @@ for _command in (
     networks.models,
     machines.hardware,
     networks.show,
+    importing.import_,
     optimize.optimize,
     evaluate.evaluate,
     verify.verify,
     report.report,
+    plot.plot,
     reproduce.reproduce,
 ):
-    app.command()(_command)
+    app.command(_command.__name__.rstrip("_"))(_command)
 
 
 def main() -> None:

@@ -33,6 +33,14 @@ def read_schedule(path: Path) -> Schedule:
         raise RefusedScheduleError(path, illegal) from None
 
 
+def check_output(path: Path) -> None:
+    """Find out before the work, which may be long, that its result could not be written."""
+    if path.is_dir():
+        raise FadiffError(f"{path}: this is a folder: name a file in it")
+    if not path.parent.is_dir():
+        raise FadiffError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+
+
 class SentencesOnErrors(TyperGroup):
     """A group of commands whose errors are sentences."""
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.tables import console, facts, print_json, short, table
 from fadiff.workload import DIMS, Layer, Workload, describe, load_model, zoo_names
 from fadiff.workload.file import workload_to_json
@@ -13,8 +14,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A network of the zoo, with options after a colon (bert-base:seq=128,repeat=12), or a workload file "
-        "(.yaml, .yml, .json).",
+        help="A network of the zoo, with options after a colon (bert-base:seq=128,repeat=12), or a file: a workload "
+        "(.yaml, .yml, .json) or a model from elsewhere (.onnx, .pt2, config.json).",
         show_default=False,
     ),
 ]
@@ -42,7 +43,7 @@ def models(json: Json = False) -> None:
     out.print("Options follow a colon: fadiff show bert-base:seq=128,repeat=12")
 
 
-def show(model: Model, json: Json = False) -> None:
+def show(model: Model, shape: Shapes = None, dim: Dims = None, value: Values = None, json: Json = False) -> None:
     """Show a network layer by layer: shapes, edges, MACs and words.
 
     A layer is a loop nest over eight dims: G groups, N batch or rows,
@@ -54,8 +55,9 @@ def show(model: Model, json: Json = False) -> None:
       fadiff show resnet18
       fadiff show bert-base:seq=128,repeat=12
       fadiff show my-network.yaml --json
+      fadiff show my-network.onnx --shape input=1x3x224x224
     """
-    network = load_model(model)
+    network = load_model(model, *read_sizes(shape, dim, value))
     if json:
         print_json(network_json(network))
         return
@@ -128,7 +130,10 @@ def _pair(values: tuple[int, int]) -> str:
 def _reads(layer: Layer) -> str:
     """The operands; the port is said where it is not the one to expect of the layer's kind."""
     return ", ".join(
-        f"{operand.source or '(input)'}{' (weight)' if operand.port == 'weight' else ''}" for operand in layer.inputs
+        (operand.source or "(input)")
+        + (" (weight)" if operand.port == "weight" else "")
+        + ("" if operand.fusible else " (not fusible)")
+        for operand in layer.inputs
     )
 
 

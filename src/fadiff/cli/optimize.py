@@ -1,14 +1,18 @@
 """`fadiff optimize`: find a schedule."""
 
+import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from fadiff.cli.errors import check_output
 from fadiff.cli.networks import Json, Model
+from fadiff.cli.report import write_report
+from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
 from fadiff.cli.tables import console, microjoules, print_json, short, table
 from fadiff.cost import Evaluation, evaluate, save_schedule
@@ -16,6 +20,7 @@ from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_hardware
 from fadiff.report.breakdown import breakdown
+from fadiff.report.search_trace import parse_trace
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -36,7 +41,14 @@ def optimize(
             "--hardware", "-H", metavar="NAME_OR_FILE", help="A built-in accelerator (fadiff hardware) or a file."
         ),
     ] = "gemmini-large",
-    method: Annotated[str, typer.Option("--method", "-m", help="How to search: gradient, or greedy.")] = "gradient",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            help="How to search: gradient, descent, layerwise, layerwise-tuned, genetic, bayesian, random or greedy.",
+        ),
+    ] = "gradient",
     budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "60s",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same machine: the same schedule.")] = 0,
     restarts: Annotated[str, typer.Option("--restarts", help="Descents that run at once: a number, or auto.")] = "auto",
@@ -49,6 +61,13 @@ def optimize(
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Where to write the trace of the search.", show_default=False),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Where to write an HTML report of it.", show_default=False),
+    ] = None,
+    shape: Shapes = None,
+    dim: Dims = None,
+    value: Values = None,
     json: Json = False,
 ) -> None:
     """Find a schedule for a network on an accelerator.
@@ -61,18 +80,21 @@ def optimize(
     Examples:
       fadiff optimize resnet18 -o resnet18.schedule.json
       fadiff optimize vgg16:batch=4 --hardware gemmini-small --budget 30s -o vgg16.json
+      fadiff optimize mobilenet_v2 -o mobilenet_v2.json --report mobilenet_v2.html
       fadiff optimize my-network.yaml --hardware my-chip.yaml --objective energy -o mine.json
+      fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
     """
     from fadiff.cli.live import LiveDisplay
-    from fadiff.search.optimize import find_method, parse_duration
+    from fadiff.search.optimize import UNFUSED_METHODS, find_method, parse_duration
     from fadiff.search.optimize import optimize as run
 
     find_method(method)
     seconds = parse_duration(budget)
-    for path in (output, trace):
+    for path in (output, trace, report):
         if path is not None:
-            _check_output(path)
-    workload, machine = load_model(model), load_hardware(hardware)
+            check_output(path)
+    workload = load_model(model, *read_sizes(shape, dim, value))
+    machine = load_hardware(hardware)
     with LiveDisplay(workload.name, machine.name, seconds, shown=sys.stderr.isatty()) as display:
         result = run(
             workload,
@@ -84,11 +106,20 @@ def optimize(
             objective=objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
             watch=display.update,
         )
-    best = evaluate(result.schedule) if output is None else save_schedule(output, result.schedule)
+    asked: dict[str, str | int] = {"hardware": hardware, "method": method, "budget": budget, "seed": seed}
+    asked |= {"objective": objective} if objective != "edp" else {}
+    asked |= {"restarts": restarts} if restarts != "auto" else {}
+    sizes = (("shape", shape), ("dim", dim), ("value", value))
+    made_by = {**result.schedule.made_by, "command": _command(model, asked, sizes)}
+    schedule = replace(result.schedule, made_by=made_by)
+    best = evaluate(schedule) if output is None else save_schedule(output, schedule)
+    steps = _trace_text(result.trace, made_by)
     if trace is not None:
-        write_text(trace, _trace_text(result.trace, result.schedule.made_by))
+        write_text(trace, steps)
+    if report is not None:
+        write_report(report, best, trace=parse_trace(steps, "the trace"))
     costs = breakdown(best)
-    reasons = _boundaries(best, objective, priced=result.stopped == "done") if method != "greedy" else []
+    reasons = _boundaries(best, objective, priced=result.stopped == "done") if method not in UNFUSED_METHODS else []
     if json:
         summary = asdict(costs)
         del summary["layers"]
@@ -110,6 +141,8 @@ def optimize(
         out.print("Not saved: add -o FILE to keep this schedule.")
     else:
         out.print(f"Written to {output}. Next: fadiff evaluate {output}, fadiff verify {output}")
+    if report is not None:
+        out.print(f"Report: {report}")
 
 
 def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:
@@ -162,9 +195,8 @@ def _restarts(text: str) -> int | None:
     raise FadiffError(f"restarts is {text!r}: give a positive number, or auto")
 
 
-def _check_output(path: Path) -> None:
-    """Find out before the search, which may be long, that its result could not be written."""
-    if path.is_dir():
-        raise FadiffError(f"{path}: this is a folder: name a file in it")
-    if not path.parent.is_dir():
-        raise FadiffError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+def _command(model: str, options: dict[str, str | int], sizes: tuple[tuple[str, list[str] | None], ...]) -> str:
+    """The command that finds a schedule again: what was asked for, without the files that were written."""
+    given = [(option, value) for option, values in sizes for value in values or ()]
+    words = [word for option, value in (*given, *options.items()) for word in (f"--{option}", str(value))]
+    return shlex.join(["fadiff", "optimize", model, *words])

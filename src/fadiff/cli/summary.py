@@ -17,7 +17,7 @@ def totals_table(costs: Breakdown) -> Table:
     )
     groups = f"{len(costs.groups)} group{'s' if len(costs.groups) > 1 else ''}"
     fused = f"{costs.fused_layers} of them fused with others" if costs.fused_layers else "none fused"
-    made_by = ", ".join(f"{key} {value}" for key, value in costs.made_by.items())
+    made_by = ", ".join(f"{key} {value}" for key, value in costs.made_by.items() if key != "command")
     return facts(
         (
             ("schedule", f"{costs.workload} on {costs.hardware}" + (f" ({made_by})" if made_by else "")),

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 Objective = Literal["edp", "energy", "latency"]
 OBJECTIVES: tuple[Objective, ...] = ("edp", "energy", "latency")
-_EXPONENTS: dict[Objective, tuple[float, float]] = {"edp": (1, 1), "energy": (1, 1e-4), "latency": (1e-4, 1)}
+EXPONENTS: dict[Objective, tuple[float, float]] = {"edp": (1, 1), "energy": (1, 1e-4), "latency": (1e-4, 1)}
 """What is minimized is energy^a * latency^b; the small exponents only break ties."""
 
 
 def score(evaluation: Evaluation, objective: Objective) -> float:
     """The logarithm of what the search minimizes."""
-    a, b = _EXPONENTS[objective]
+    a, b = EXPONENTS[objective]
     return a * log(evaluation.energy_pj) + b * log(evaluation.cycles)
 
 
@@ -40,7 +40,7 @@ def price_weights(evaluation: Evaluation, objective: Objective) -> tuple[float, 
 
     For EDP, d log(E*T) = dE/E + dT/T: a pJ costs 1/E and a cycle 1/T.
     """
-    a, b = _EXPONENTS[objective]
+    a, b = EXPONENTS[objective]
     return a / evaluation.energy_pj, b / evaluation.cycles
 
 

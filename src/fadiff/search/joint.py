@@ -115,6 +115,11 @@ def joint(
         yield from _polish(problem, groups, found, settings, incumbent)
 
 
+def descent(workload: Workload, hardware: Hardware, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+    """The generator behind ``--method descent``: gradient descent and its decoder on their own."""
+    return joint(workload, hardware, settings, incumbent, ALONE)
+
+
 def _polish(
     problem: Problem,
     groups: Sequence[Filled],

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -25,16 +26,39 @@ def _only_greedy(workload: Workload, hardware: Hardware, settings: Settings, inc
     return iter(())
 
 
-def _gradient(workload: Workload, hardware: Hardware, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
-    from fadiff.search.compile_cache import keep_compiled_programs
-    from fadiff.search.joint import joint
+def _lazily(module: str, name: str, extra: str = "") -> Method:
+    """A method of a module that is imported when the method first runs; `extra` names what it needs installed."""
 
-    keep_compiled_programs()
-    return joint(workload, hardware, settings, incumbent)
+    def method(workload: Workload, hardware: Hardware, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+        from fadiff.search.compile_cache import keep_compiled_programs
+
+        keep_compiled_programs()
+        try:
+            found: Method = getattr(import_module(f"fadiff.search.{module}"), name)
+        except ModuleNotFoundError as missing:
+            if not extra or missing.name is None or missing.name.startswith("fadiff"):
+                raise
+            raise FadiffError(
+                f"method {name!r} needs {missing.name}: pip install 'fadiff-scheduler[{extra}]'"
+            ) from None
+        return found(workload, hardware, settings, incumbent)
+
+    return method
 
 
-METHODS: dict[str, Method] = {"gradient": _gradient, "greedy": _only_greedy}
-"""Search methods by name. Each imports what it needs when it runs."""
+METHODS: dict[str, Method] = {
+    "gradient": _lazily("joint", "joint"),
+    "descent": _lazily("joint", "descent"),
+    "layerwise": _lazily("layerwise", "layerwise"),
+    "layerwise-tuned": _lazily("layerwise", "layerwise_tuned"),
+    "genetic": _lazily("genetic", "genetic", extra="baselines"),
+    "bayesian": _lazily("bayesian", "bayesian", extra="baselines"),
+    "random": _lazily("random_search", "random_search"),
+    "greedy": _only_greedy,
+}
+"""Search methods by name."""
+UNFUSED_METHODS = frozenset({"layerwise", "layerwise-tuned", "greedy"})
+"""Methods that never fuse."""
 
 
 def optimize(

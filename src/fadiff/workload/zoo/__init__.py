@@ -1,6 +1,6 @@
 """The model zoo: networks by name, as short generators."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -68,16 +68,31 @@ def describe(name: str) -> str:
     return _model(name).about
 
 
-def load_model(spec: str) -> Workload:
-    """A network, from a name of the zoo (with options) or from a workload file.
+def load_model(
+    spec: str,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    values: Mapping[str, float] | None = None,
+) -> Workload:
+    """A network, from a name of the zoo (with options), from a workload file or from a model file.
 
-    `spec` is `name`, `name:key=value,key=value`, or a path that ends in .yaml, .yml or .json.
+    `spec` is `name`, `name:key=value,key=value`, a path that ends in .yaml, .yml or .json, or a model that
+    :func:`fadiff.workload.importers.files.import_file` reads, such as an ONNX file. `shapes`, `dims` and `values` are
+    for models that leave sizes open.
 
     >>> load_model("resnet18").macs
     1814073344
     >>> load_model("bert-base:seq=128,repeat=12").macs
     11173625856
     """
+    if spec.partition(":")[0].strip() not in _MODELS and _is_model_file(spec):
+        from fadiff.workload.importers.files import import_file
+
+        return import_file(Path(spec), shapes, dims, values).workload
+    if shapes or dims or values:
+        raise WorkloadError(
+            f"{spec!r} takes no shapes of inputs: they are for models from elsewhere, such as ONNX files"
+        )
     if spec.lower().endswith(FILE_SUFFIXES):
         return load_workload(Path(spec))
     name, colon, text = (part.strip() for part in spec.partition(":"))
@@ -89,12 +104,21 @@ def load_model(spec: str) -> Workload:
     return model.build(title, **{**model.options, **given})
 
 
+def _is_model_file(spec: str) -> bool:
+    from fadiff.workload.importers.files import is_model_file
+
+    try:
+        return is_model_file(Path(spec))
+    except OSError:  # no file can have such a name
+        return False
+
+
 def _model(name: str) -> _Model:
     if name in _MODELS:
         return _MODELS[name]
     raise WorkloadError(
         f"model {name!r} is unknown{_suggestion(name, _MODELS)}: use one of {', '.join(_MODELS)}, "
-        f"or a workload file, whose name ends in {', '.join(FILE_SUFFIXES)}"
+        f"or a file, whose name ends in {', '.join((*FILE_SUFFIXES, '.onnx', '.pt2'))}"
     )
 
 
