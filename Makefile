@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint types pytest browser clean
+.PHONY: help setup demo test lint types pytest browser docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -42,5 +42,8 @@ browser:
 	  && timeout 300 sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium' > /dev/null 2>&1; } \
 	  || echo 'No chromium: the browser tests will be skipped (Debian: apt-get install chromium).'
 
+docs: $(READY)  ## the documentation as a site, in site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist *.schedule.json
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist site *.schedule.json
