@@ -35,8 +35,8 @@ def without_descent(monkeypatch):
         ({"seed": -1}, "the seed is -1: it must not be negative"),
         ({"restarts": 0}, "restarts is 0: it is at least 1"),
         ({"restarts": -3}, "restarts is -3: it is at least 1"),
-        ({"method": "random"}, "method 'random' is unknown: use one of gradient, greedy"),
-        ({"method": "gredy"}, "method 'gredy' is unknown (did you mean greedy?): use one of gradient, greedy"),
+        ({"method": "xyz"}, f"method 'xyz' is unknown: use one of {', '.join(METHODS)}"),
+        ({"method": "gredy"}, f"method 'gredy' is unknown (did you mean greedy?): use one of {', '.join(METHODS)}"),
     ],
     ids=str,
 )

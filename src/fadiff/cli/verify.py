@@ -90,7 +90,7 @@ def _verdicts(hardware: Hardware, agreement: Agreement) -> Table:
             ("schedule", "holds up" if agreement.holds else "DOES NOT HOLD UP"),
             (
                 "outputs",
-                f"equal to a direct computation in all {layers} layers"
+                f"equal to a direct computation in {'its layer' if layers == 1 else f'all {layers} layers'}"
                 if agreement.outputs_equal
                 else f"WRONG in {len(agreement.mismatches)} of {layers} layers",
             ),

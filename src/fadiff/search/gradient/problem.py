@@ -103,7 +103,7 @@ def pack_problem(workload: Workload, hardware: Hardware, options: DescentOptions
     unplace = np.full(parts, SLOTS * 8 * layers)
     unplace[placed[placed < parts]] = np.flatnonzero(placed < parts)
     arrays = ProblemArrays(
-        layers=_padded_layers(pack_layers(workload), order, layers),
+        layers=padded_layers(pack_layers(workload), order, layers),
         edges=_padded_edges(pack_edges(workload), order, layers, edges, len(workload.edges)),
         ends=_edge_ends(workload, place, layers, edges, options),
         hardware=HardwareArrays(*(_float(value) for value in pack_hardware(hardware))),
@@ -142,7 +142,9 @@ def _tables(choices: tuple[Choice, ...], layers: int, widest: int) -> tuple[tupl
     return tuple(tables), np.where(flat < 0, start, flat).reshape(-1), start
 
 
-def _padded_layers(packed: LayerArrays, order: IntArray, layers: int) -> LayerArrays:
+def padded_layers(packed: LayerArrays, order: IntArray, layers: int) -> LayerArrays:
+    """The layers in another order, and padding layers up to a number of them."""
+
     def pad(values: Array, fill: float) -> Array:
         array = cast("FloatArray", values)[..., order]
         return _float(np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, layers - len(order))], constant_values=fill))
