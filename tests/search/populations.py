@@ -1,14 +1,18 @@
 """Populations of small networks, and one repair for all tests: networks of few layers share a compiled program."""
 
+import sys
 from functools import cache
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
+from fadiff.errors import FadiffError
+from fadiff.search import optimize
 from fadiff.search.genome import Encoding, Genomes
 from fadiff.search.repair import Repair
 from oracle import schedules
-from search.networks import machine
+from search.networks import NETWORKS, machine
 
 BATCH = 32
 
@@ -25,6 +29,29 @@ def everything_equal(one, other) -> bool:
 @cache
 def repair_of(workload, hardware) -> Repair:
     return Repair(Encoding(workload, hardware), BATCH)
+
+
+class Missing:
+    """An importer of nothing: a library that is not installed."""
+
+    def __init__(self, library: str) -> None:
+        self.library = library
+
+    def find_spec(self, name, path=None, target=None):
+        if name == self.library:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def refused_without(monkeypatch, method: str, library: str) -> str:
+    """What the method says where a library is not installed."""
+    for name in list(sys.modules):
+        if name.split(".")[0] == library or name in ("fadiff.search.island", "fadiff.search.gaussian"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, f"fadiff.search.{method}", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Missing(library), *sys.meta_path])
+    with pytest.raises(FadiffError) as refused:
+        optimize(NETWORKS["feed_forward"], machine(), method=method)
+    return str(refused.value)
 
 
 @st.composite

@@ -13,7 +13,7 @@ from fadiff.search import bayesian as bayesian_module
 from fadiff.search.bayesian import BayesianOptions, Surrogate, bayesian
 from fadiff.search.driver import Settings, search
 from search.networks import NETWORKS, add, mac, machine, network
-from search.populations import BATCH
+from search.populations import BATCH, refused_without
 
 SMALL = BayesianOptions(
     design=BATCH, batch=BATCH, steps=8, training_points=96, fit_iterations=4, candidates=128, rounds=2, patience=3
@@ -128,7 +128,13 @@ def test_the_same_seed_writes_the_same_bytes_and_leaves_the_global_state(tmp_pat
 
 
 def test_a_network_whose_schedules_are_soon_all_known_ends_the_search():
-    for workload in (network(mac("a", "K2")), network(add("a", "K2", None, None), add("b", "K2", "a", None))):
+    sums = network(add("a", "K2", None, None), add("b", "K2", "a", None))
+    for workload in (network(mac("a", "K2")), sums, network(add("a", "K2", None, None))):
         result = search(workload, CHIP, partial(bayesian, options=SMALL), Settings())
         assert result.stopped == "done"
         assert violations(result.schedule) == []
+
+
+def test_without_botorch_the_method_says_what_to_install(monkeypatch):
+    sentence = refused_without(monkeypatch, "bayesian", "botorch")
+    assert sentence == "method 'bayesian' needs botorch: pip install 'fadiff-scheduler[baselines]'"

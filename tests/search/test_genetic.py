@@ -20,7 +20,7 @@ from fadiff.search.island import Island, Rates
 from fadiff.search.space import useful_slots
 from search.exhaustive import least_edp
 from search.networks import MACHINE, NETWORKS, add, mac, machine, network
-from search.populations import BATCH, everything_equal, random_genomes
+from search.populations import BATCH, everything_equal, random_genomes, refused_without
 
 SEEDS = st.integers(0, 2**32 - 1)
 SMALL = GeneticOptions(islands=2, population=BATCH // 2, generations=60, migration=5, patience=15)
@@ -228,3 +228,8 @@ def test_a_network_whose_schedules_are_soon_all_known_ends_the_search():
     result = search(workload, CHIP, partial(genetic, options=SMALL), Settings())
     assert result.stopped == "done"
     assert len(result.trace) < SMALL.generations
+
+
+def test_without_pymoo_the_method_says_what_to_install(monkeypatch):
+    sentence = refused_without(monkeypatch, "genetic", "pymoo")
+    assert sentence == "method 'genetic' needs pymoo: pip install 'fadiff-scheduler[baselines]'"

@@ -55,9 +55,8 @@ class Cube:
     def __init__(self, encoding: Encoding, twin: Sequence[int]) -> None:
         self.encoding = encoding
         hardware = encoding.hardware
-        limits = dict.fromkeys(hardware.spatial_rows, hardware.rows) | dict.fromkeys(
-            hardware.spatial_cols, hardware.cols
-        )
+        limits = dict.fromkeys(hardware.spatial_rows, hardware.rows)
+        limits |= dict.fromkeys(hardware.spatial_cols, hardware.cols)
         alike = {first: np.flatnonzero(np.array(twin) == first) for first in dict.fromkeys(twin)}
         self._cells: list[_Cell] = []
         self._orders: list[tuple[int, IntArray]] = []

@@ -46,6 +46,8 @@ LAYER_STEP = 16
 MOST_PRIMES = 4
 """Layers are padded to a multiple, and the primes of a size to a number that few sizes exceed: networks of similar size
 share a compiled program."""
+MOST_PAIRS = 2**22
+"""Pairs of layers, over all individuals, in one compiled call: what is in L2 together is summed over all pairs."""
 
 
 class Population(NamedTuple):
@@ -64,16 +66,16 @@ class Population(NamedTuple):
 
 
 class Repair:
-    """Repairs and prices genomes, `batch` of them in a compiled call."""
+    """Repairs and prices genomes, `batch` of them in a compiled call (fewer where there are hundreds of layers)."""
 
     def __init__(self, encoding: Encoding, batch: int, deadline: float = float("inf")) -> None:
         self.encoding = encoding
-        self.batch = batch
         self.deadline = deadline
         self.problem = Problem(encoding.workload, encoding.hardware)
         self.grouping = Grouping(encoding, self.problem)
         self._layers = len(encoding.workload.layers)
         self._padding = -self._layers % LAYER_STEP
+        self.batch = min(batch, max(1, MOST_PAIRS // (self._layers + self._padding) ** 2))
         self._numbers = (
             padded_layers(self.problem.layers, np.arange(self._layers), self._layers + self._padding),
             _with_room_to_round(self.problem.machine),
