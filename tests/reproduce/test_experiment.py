@@ -98,6 +98,18 @@ def test_what_was_done_is_not_done_again(desk: Desk):
     assert rows == measure(desk, JOBS, fails_at_b, KEY), "nothing is left to do"
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("model,value\na,1\n", "column 'seed' is missing"), ("model,seed\na,0\nb\n", "line 3 is broken"),
+     ("model,seed\na,0,1\n", "line 2 is broken")],
+)  # fmt: skip
+def test_a_damaged_file_of_rows_is_told_and_left(desk: Desk, text: str, wrong: str):
+    desk.file(".csv").write_text(text)
+    with pytest.raises(FadiffError, match=f"table1.csv: {wrong}: delete the file to start anew"):
+        measure(desk, JOBS, letters, KEY)
+    assert desk.file(".csv").read_text() == text
+
+
 def test_two_jobs_at_a_time_give_the_same_rows(desk: Desk, tmp_path: Path):
     other = Desk("table1", tmp_path / "other", jobs=2)
     (tmp_path / "other" / "results").mkdir(parents=True)

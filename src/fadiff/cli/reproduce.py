@@ -49,5 +49,6 @@ def reproduce(
         page = run(desk)
     out = console()
     for path in sorted(desk.file("").parent.glob(f"{desk.stem}*")):
-        out.print(f"Written to {path}.")
+        if quick or "-quick" not in path.name:
+            out.print(f"Written to {path}.")
     out.print(f"Written to {page}: its section {desk.stem}.")

@@ -54,10 +54,19 @@ class Desk:
         """A file of the experiment, such as ``results/table1.csv``; `part` tells several of a kind apart."""
         return self.into / "results" / f"{self.stem}{part and '-' + part}{suffix}"
 
-    def rows(self, part: str = "") -> list[dict[str, str]]:
-        """Rows of an earlier run; none if there was none."""
+    def rows(self, columns: Sequence[str] = (), part: str = "") -> list[dict[str, str]]:
+        """Rows of an earlier run, which have these columns; none if there was none."""
         path = self.file(".csv", part)
-        return list(csv.DictReader(io.StringIO(read_text(path)))) if path.exists() else []
+        if not path.exists():
+            return []
+        reader = csv.DictReader(io.StringIO(read_text(path)))
+        rows = list(reader)
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        broken = next((i for i, row in enumerate(rows, 2) if None in row or None in row.values()), None)
+        if missing or broken is not None:
+            wrong = f"column {missing[0]!r} is missing" if missing else f"line {broken} is broken"
+            raise FadiffError(f"{path}: {wrong}: delete the file to start anew, or choose another place with --into")
+        return rows
 
     def write_rows(self, rows: Sequence[Mapping[str, object]], part: str = "") -> None:
         """Write the CSV file whole."""

@@ -52,7 +52,7 @@ def measure(desk: Desk, jobs: Sequence[Job], work: Callable[[Job], list[Row]], k
     `key` names the columns that identify a job: its own fields, as text. What is done is kept after every job.
     """
     kept: dict[tuple[str, ...], list[Row]] = {}
-    for row in desk.rows():
+    for row in desk.rows(key):
         kept.setdefault(tuple(row[name] for name in key), []).append(row)
     names = {job: _name(job, key) for job in jobs}
     todo = [job for job in jobs if names[job] not in kept]
