@@ -1,4 +1,4 @@
-"""The command line: `fadiff models | hardware | show | import | optimize | evaluate | verify | report | plot`."""
+"""The command line, one module for each command."""
 
 import io
 import sys

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +25,7 @@ from fadiff.reproduce.defines_trends import (
     find_trends,
     scopes,
 )
-from fadiff.reproduce.experiment import markdown_table
+from fadiff.reproduce.experiment import markdown_table, wrapped
 
 if TYPE_CHECKING:
     from fadiff.reproduce.experiment import Desk
@@ -91,18 +90,13 @@ The same on padded shapes:
 def _files(desk: Desk) -> str:
     names = [desk.file(".csv", part).name for part in ("", "padded", "agreement")]
     rows, padded, correlations = (f"[{name}](results/{name})" for name in names)
-    return _wrapped(
+    return wrapped(
         f"All rows: {rows}, on padded shapes {padded}. All correlations, also of mappings chosen by energy: "
         f"{correlations}."
     )
 
 
-def _wrapped(text: str) -> str:
-    """A paragraph in lines of 120 characters."""
-    return fill(text, 120, break_long_words=False, break_on_hyphens=False)
-
-
-RULES_OF_ROWS = _wrapped(
+RULES_OF_ROWS = wrapped(
     "A stack's rows stand from left to right: unfused, layer by layer, then depth-first from the smallest tile to the "
     "largest. A row is a schedule of ours if it retains the halos of fused tensors, if the words it writes to DRAM say "
     "that every intermediate stays on chip whole or leaves it whole, and if its trip counts divide every map, since "
@@ -111,11 +105,11 @@ RULES_OF_ROWS = _wrapped(
     "stride asks for, as in the networks that the stacks are from. That is another stack of nearly the same size, so "
     "it is compared apart, with all rows on padded shapes."
 )
-WHERE_TRENDS_DIFFER = _wrapped(
+WHERE_TRENDS_DIFFER = wrapped(
     "Which rows take part matters for latency. Pearson's r over all stacks, for some of the rows (Z-scores are taken "
     "anew over those that remain):"
 )
-CAUSES = _wrapped(
+CAUSES = wrapped(
     "The two models disagree mostly on what hides behind work. While a layer runs over whole maps DeFiNES hides its "
     "DRAM transfers in part; between the tiles of a depth-first stack it adds loading, off-loading and copies one "
     "after the other. So its unfused rows lie mostly between our two latencies and its depth-first rows near the "
@@ -131,7 +125,7 @@ CAUSES = _wrapped(
 def _setting(points: Points) -> str:
     rows = [point.row for point in points["exact"]]
     depths = sorted({row.n_layers for row in rows})
-    return _wrapped(
+    return wrapped(
         f"DeFiNES priced {len({row.stack for row in rows})} stacks of {' or '.join(map(str, depths))} layers in "
         f"{len(rows)} ways on a Gemmini of 32x32 PEs, 64 KB of accumulator and 512 KB of scratchpad. A row says which "
         "tensors stay on chip and in which tiles of the last map the stack runs; the schedule of ours has the same "
@@ -178,7 +172,7 @@ def _verdict(trends: Trends) -> str:
     cases = [some for mine in trends.values() for scope, some in _groups(mine).items() if scope != "all"]
     holds = {name: sum(agreement(some, q).r >= CLOSE for some in cases) for q, name in COLUMNS.items()}
     told = ", ".join(f"in {count} of {len(cases)} cases for {name}" for name, count in holds.items())
-    return _wrapped(
+    return wrapped(
         "The paper says of its Fig. 3 that Z-scores of latency and energy closely match those of DeFiNES for two- and "
         "three-layer fusion. It names neither stacks nor schedules and gives no number; its latency is the hidden one. "
         f"Taken as r >= {CLOSE:g}, over all rows of stacks of one number of layers, that holds here {told}. Pearson's "
@@ -222,7 +216,7 @@ def _kinds(points: Points) -> str:
             ratios = [[q.theirs(row) / q.ours(cost) for q in COLUMNS] for row, cost in mine]
             dram = [row.dram_words / cost.dram_words for row, cost in mine]
             lines.append([kind, len(mine), *map(_spread, zip(*ratios, strict=True)), _spread(dram)])
-    told = _wrapped(
+    told = wrapped(
         f"DeFiNES over ours by kind of row, geometric mean and range, on exact shapes. DRAM traffic is the same to the "
         f"word on {equal} of the {len(priced)} rows:"
     )
@@ -239,7 +233,7 @@ def _worst_rows(trends: Trends) -> str:
     for quantity, count in WORST.items():
         apart = sorted(_apart(trends, quantity), key=lambda found: -found[0])[:count]
         lines += [Line((f"{quantity.name}: {name}", *cells)) for _, name, cells in apart]
-    told = _wrapped(
+    told = wrapped(
         "The rows whose Z-scores are furthest apart, with cycles (exposed to hidden), energy in uJ, and millions of "
         "DRAM words:"
     )
@@ -291,7 +285,7 @@ def _stacks(trends: Trends, names: Iterable[str]) -> str:
             else:
                 line += ["-"] * (1 + len(COLUMNS))
         lines.append(line)
-    told = _wrapped(
+    told = wrapped(
         "Pearson's r within each stack, on exact and on padded shapes. *Flat*: all rows take the same time, as in "
         "stacks that are bound by compute whatever the schedule. A dash: no fused row of the stack has a price."
     )

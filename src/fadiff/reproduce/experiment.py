@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError
@@ -143,3 +144,8 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
     lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
     lines += [f"| {' | '.join(str(value) for value in row)} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def wrapped(text: str) -> str:
+    """A paragraph in lines of 120 characters."""
+    return fill(text, 120, break_long_words=False, break_on_hyphens=False)

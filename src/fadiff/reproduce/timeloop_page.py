@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
 
-from fadiff.reproduce.experiment import markdown_table
+from fadiff.reproduce.experiment import markdown_table, wrapped
 from fadiff.reproduce.timeloop import Mask
 from fadiff.reproduce.timeloop_agreement import (
     CYCLE_ROUNDING,
@@ -53,11 +52,6 @@ def report(validation: Validation, command: str) -> str:
         blocks += [wrapped(sheet.note)] if sheet.note else []
     blocks += ["## Where the two differ, and why", *map(wrapped, _explanation(validation))]
     return "\n\n".join(blocks) + "\n"
-
-
-def wrapped(text: str) -> str:
-    """A paragraph in lines of 120 characters."""
-    return fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _summary(validation: Validation) -> str:

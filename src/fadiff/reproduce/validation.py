@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.files import write_text
-from fadiff.reproduce.experiment import markdown_table
+from fadiff.reproduce.experiment import markdown_table, wrapped
 from fadiff.reproduce.timeloop import read_energies, read_reference
 from fadiff.reproduce.timeloop_agreement import PAPER_ACCESS_ACCURACY, PAPER_TAU, Validation, validate
 from fadiff.reproduce.timeloop_costs import MACHINES, ONE_WORD, OURS, QUANTITIES, TIMELOOPS, Cost
 from fadiff.reproduce.timeloop_figures import draw_accuracy, draw_scatter
-from fadiff.reproduce.timeloop_page import report, wrapped
+from fadiff.reproduce.timeloop_page import report
 
 if TYPE_CHECKING:
     from fadiff.reproduce.experiment import Desk

@@ -82,10 +82,6 @@ class ImportReport:
         """Edges that a schedule may fuse."""
         return sum(edge.fusible for edge in self.edges)
 
-    def folded_into(self, layer: str) -> tuple[FoldedOperator, ...]:
-        """Operators in the epilogue of a layer, in the order they run."""
-        return tuple(folded for folded in self.folded if folded.layer == layer)
-
 
 @dataclass(frozen=True)
 class ImportedModel:

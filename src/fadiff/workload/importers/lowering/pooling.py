@@ -26,12 +26,9 @@ from fadiff.workload.layer import VectorOp
 def reduce(net: Net, number: int, operator: Reduce) -> None:
     """A reduction over the image is a pooling; any other is computed on the fly by those who read it."""
     name, shape = operator.outputs[0], net.graph.shape(operator.outputs[0])
-    values = net.operands(operator)
-    if not values or not values[0].sources:
-        net.values[name] = Value(shape, (Part(None),))
-        net.folded[number] = "network input"
+    value = _produced(net, number, operator)
+    if value is None:
         return
-    value = values[0]
     if prod(shape) == prod(value.shape):
         net.folded[number] = "nothing: it changes no word"
         net.values[name] = unit_axes_changed(value, shape)
@@ -76,12 +73,9 @@ def resize(net: Net, number: int, operator: Resize) -> None:
 
 def _resize_image(net: Net, number: int, operator: Operator, kind: VectorOp) -> None:
     name, shape = operator.outputs[0], net.graph.shape(operator.outputs[0])
-    values = net.operands(operator)
-    if not values or not values[0].sources:
-        net.values[name] = Value(shape, (Part(None),))
-        net.folded[number] = "network input"
+    value = _produced(net, number, operator)
+    if value is None:
         return
-    value = values[0]
     global_pool = kind != "upsample" and all(size == 1 for size in shape[2:])
     if global_pool and value.shape == shape:
         net.folded[number] = "nothing: it changes no word"
@@ -136,3 +130,14 @@ def _resized(
         elif old != new:
             return None
     return tuple(axes), (left["p"], left["q"])
+
+
+def _produced(net: Net, number: int, operator: Operator) -> Value | None:
+    """The operand, if a layer makes it; what is done to a network input is done before the network runs."""
+    values = net.operands(operator)
+    if values and values[0].sources:
+        return values[0]
+    name = operator.outputs[0]
+    net.values[name] = Value(net.graph.shape(name), (Part(None),))
+    net.folded[number] = "network input"
+    return None
