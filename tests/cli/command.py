@@ -21,7 +21,7 @@ MACHINE = "name: chip\nrows: 8\ncols: 8\nl1: 4 KB\nl2: 16 KB\n"
 
 def fadiff(*arguments: object) -> Result:
     """Run a command."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
 def answer(*arguments: object) -> Any:

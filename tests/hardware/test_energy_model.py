@@ -126,6 +126,18 @@ def test_hardware_search_can_differentiate_both_levels():
     assert jax.grad(lambda size: l2_pj(size, 16, jnp))(262144.0) > 0
 
 
+def test_programs_of_32_and_of_64_bits_do_not_share_their_constants():
+    def energy(capacity_bytes: jax.Array) -> jax.Array:
+        return l2_pj(capacity_bytes, 16, jnp)
+
+    single = jax.jit(energy)(jnp.asarray(65536.0))
+    with jax.enable_x64(True):
+        where = jnp.asarray(65536.0)
+        double, slope = jax.jit(lambda size: jax.jvp(energy, (size,), (jnp.ones_like(size),)))(where)
+    assert (single.dtype, double.dtype, slope.dtype) == (jnp.float32, jnp.float64, jnp.float64)
+    assert float(double) == pytest.approx(float(l2_pj(65536.0, 16)), rel=1e-12)
+
+
 def test_the_weights_file_states_its_own_held_out_error():
     stored = json.loads(resources.files("fadiff.hardware").joinpath("energy_weights.json").read_text())
     held_out = stored["held_out"]

@@ -56,9 +56,17 @@ class Weights(NamedTuple):
     offset: Any  # d []
 
 
-@cache
 def shipped_weights() -> Weights:
-    """The trained parameters that come with the package, float64."""
+    """The trained parameters that come with the package, float64, in arrays of the caller's own.
+
+    JAX knows a constant of a program by the identity of its array. One array in a program of 32 bits and in one of 64
+    would be the same constant, of the first one's type, to both.
+    """
+    return Weights(*(value.copy() for value in _stored_weights()))
+
+
+@cache
+def _stored_weights() -> Weights:
     text = resources.files("fadiff.hardware").joinpath("energy_weights.json").read_text(encoding="utf-8")
     stored = json.loads(text)["weights"]
     return Weights(**{name: np.asarray(stored[name], dtype=np.float64) for name in Weights._fields})
