@@ -3,13 +3,14 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 import fadiff
 from fadiff.errors import FadiffError
 from fadiff.files import FileError
-from fadiff.search import compile_cache, optimize
 from fadiff.search import joint as joint_module
+from fadiff.search import optimize, programs
 from fadiff.search.greedy import greedy
 from fadiff.search.joint import JointOptions
 from fadiff.search.optimize import METHODS, find_method, parse_duration
@@ -110,6 +111,17 @@ def test_the_default_method_fuses_and_reports_every_step():
     assert seen[0] == "greedy"
 
 
+@pytest.mark.usefixtures("without_descent")
+def test_a_process_that_computes_in_64_bits_finds_the_same_schedule_and_stays_so():
+    seen = []
+    expected = optimize(WORKLOAD, MACHINE)
+    with jax.enable_x64(True):
+        found = optimize(WORKLOAD, MACHINE, watch=lambda *_: seen.append(jnp.asarray(1.0).dtype))
+    assert found.best.schedule == expected.best.schedule
+    assert len(seen) > 1
+    assert set(seen) == {jnp.dtype("float64")}
+
+
 @pytest.mark.parametrize(
     ("environment", "folder"),
     [
@@ -128,5 +140,6 @@ def test_compiled_programs_are_kept_in_the_users_cache_folder(environment, folde
         monkeypatch.setenv(name, value)
     told = {}
     monkeypatch.setattr(jax.config, "update", told.__setitem__)
-    compile_cache.keep_compiled_programs()
+    with programs.search_programs():
+        pass
     assert told.get("jax_compilation_cache_dir") == folder

@@ -24,12 +24,12 @@ class Opponents:
 def opponents(schedule: Schedule) -> Opponents:
     """Find both. Takes seconds; loads JAX. A schedule that fuses nothing is its own opponent where none is better."""
     from fadiff.cost import evaluate
-    from fadiff.search.compile_cache import keep_compiled_programs
     from fadiff.search.driver import Settings, score, search
     from fadiff.search.joint import JointOptions, joint
+    from fadiff.search.programs import search_programs
 
-    keep_compiled_programs()
     method = partial(joint, options=JointOptions(descent=None, fuse=False))
-    found = search(schedule.workload, schedule.hardware, method, Settings())
+    with search_programs():
+        found = search(schedule.workload, schedule.hardware, method, Settings())
     known = [found.unfused] if schedule.fused_edges else [found.unfused, evaluate(schedule)]
     return Opponents(found.greedy, min(known, key=lambda one: score(one, "edp")))

@@ -33,6 +33,7 @@ from fadiff.hardware import l1_pj, l2_pj
 from fadiff.report.elasticities import SIDE, Direction, Slopes, slopes
 from fadiff.report.following import Following, Parts, follow, moves
 from fadiff.report.remap import remapped
+from fadiff.search.programs import search_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,13 +116,11 @@ DIRECT = (
 )
 
 
+@search_programs()
 def what_if(evaluation: Evaluation) -> WhatIf:
     """Sensitivities of a schedule's EDP. Loads JAX, and compiles a program where it is not in the cache."""
-    from fadiff.search.compile_cache import keep_compiled_programs
-
     if not evaluation.edp_uj_cycles:
         return WhatIf(0.0, (), NOTHING)
-    keep_compiled_programs()
     growing = directions(evaluation.schedule.hardware)
     up, down = slopes(evaluation, growing), slopes(evaluation, growing, -SIDE)
     direct = [

@@ -69,9 +69,6 @@ def why_not(evaluation: Evaluation, objective: Objective = "edp") -> tuple[NotFu
 
     Loads JAX, and compiles the search's program where it is not in the cache; else it takes a second or two.
     """
-    from fadiff.search.compile_cache import keep_compiled_programs
-
-    keep_compiled_programs()
     schedule = evaluation.schedule
     # Where energies are 0 there is nothing to price.
     known = verdicts(evaluation, objective, priced=evaluation.edp_uj_cycles > 0)

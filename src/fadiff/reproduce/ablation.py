@@ -20,9 +20,9 @@ from fadiff.reproduce.drawing import COLOURS, canvas
 from fadiff.reproduce.experiment import markdown_table
 from fadiff.reproduce.runs import Row, measure
 from fadiff.search import gradient
-from fadiff.search.compile_cache import keep_compiled_programs
 from fadiff.search.driver import Settings, search
 from fadiff.search.joint import ALONE, WITHOUT_FUSION, JointOptions, joint
+from fadiff.search.programs import search_programs
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ decoding.
 
 def _row(trial: Trial) -> list[Row]:
     """One search to its end."""
-    keep_compiled_programs()
     model, hardware = trial.cell.rsplit("/", 1)
     method = partial(joint, options=VARIANTS[trial.variant])
-    found = search(load_model(model), load_hardware(hardware), method, Settings(seed=trial.seed))
+    with search_programs():
+        found = search(load_model(model), load_hardware(hardware), method, Settings(seed=trial.seed))
     if found.stopped == "interrupt":
         raise KeyboardInterrupt
     shares = [point.legal_share for point in found.trace if point.legal_share is not None]

@@ -29,7 +29,7 @@ from fadiff.reproduce.defines_trends import (
     find_trends,
     scopes,
 )
-from fadiff.search.compile_cache import keep_compiled_programs
+from fadiff.search.programs import search_programs
 
 if TYPE_CHECKING:
     from fadiff.reproduce.experiment import Desk
@@ -42,11 +42,11 @@ QUICK_STACKS = 2
 
 def reproduce(desk: Desk) -> str:
     """Price every row, write rows and correlations, draw both figures, and tell what agrees and what does not."""
-    keep_compiled_programs()
     reference = read_reference()
     if desk.quick:
         reference = smallest(reference, QUICK_STACKS)
-    points = price(desk, reference)
+    with search_programs():
+        points = price(desk, reference)
     figures: dict[Shapes, str] = {}
     for shapes, mine in points.items():
         part = "" if shapes == "exact" else shapes

@@ -30,9 +30,8 @@ def _lazily(module: str, name: str, extra: str = "") -> Method:
     """A method of a module that is imported when the method first runs; `extra` names what it needs installed."""
 
     def method(workload: Workload, hardware: Hardware, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
-        from fadiff.search.compile_cache import keep_compiled_programs
+        from fadiff.search.programs import stepwise
 
-        keep_compiled_programs()
         try:
             found: Method = getattr(import_module(f"fadiff.search.{module}"), name)
         except ModuleNotFoundError as missing:
@@ -41,7 +40,7 @@ def _lazily(module: str, name: str, extra: str = "") -> Method:
             raise FadiffError(
                 f"method {name!r} needs {missing.name}: pip install 'fadiff-scheduler[{extra}]'"
             ) from None
-        return found(workload, hardware, settings, incumbent)
+        return stepwise(found(workload, hardware, settings, incumbent))
 
     return method
 

@@ -17,6 +17,7 @@ from fadiff.search.conditions import Problem
 from fadiff.search.driver import Objective, price_weights, score
 from fadiff.search.groups import Plan, Run
 from fadiff.search.options import Hints, grouped
+from fadiff.search.programs import search_programs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,6 +72,7 @@ def boundaries(evaluation: Evaluation, objective: Objective, *, priced: bool = T
     ]
 
 
+@search_programs()
 def verdicts(evaluation: Evaluation, objective: Objective, *, priced: bool = True) -> dict[Pair, Verdict]:
     """What keeps every two groups apart that an edge joins; as in :func:`boundaries`."""
     schedule = evaluation.schedule
