@@ -35,6 +35,18 @@ chip as a whole, so that DRAM sees 128 weights, 512 inputs and 256 outputs once:
 >>> fadiff.evaluate(by_hand).l3_words
 896.0
 
+A second product in the same group reads the 256 words on chip, in two trips of a shared loop over rows:
+
+>>> from fadiff import Trips
+>>> second = Layer("second", "mac", Dims(N=32, K=4, C=8), inputs=(Input("product"),))
+>>> halves = {
+...     "product": Mapping(spatial=Dims(K=8, C=16), l0=Dims(N=16), l3=Dims(N=2)),
+...     "second": Mapping(spatial=Dims(K=4, C=8), l0=Dims(N=16), l3=Dims(N=2)),
+... }
+>>> both = Group(("product", "second"), Trips(N=2))
+>>> fadiff.evaluate(Schedule(Workload("pair", (product, second)), machine, (both,), halves)).l3_words
+800.0
+
 Executing the schedule, word by word, checks the price and the results at once:
 
 >>> fadiff.verify(by_hand).holds
@@ -73,7 +85,7 @@ from typing import TYPE_CHECKING
 from fadiff.cost import evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.hardware import Hardware, load_hardware
-from fadiff.schedule import Group, Mapping, Schedule
+from fadiff.schedule import Group, Mapping, Schedule, Trips
 from fadiff.schedule.legality import violations
 from fadiff.workload import Dims, Input, Layer, Workload, load_model
 
@@ -94,6 +106,7 @@ __all__ = [
     "Layer",
     "Mapping",
     "Schedule",
+    "Trips",
     "Workload",
     "__version__",
     "evaluate",

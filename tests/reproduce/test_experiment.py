@@ -1,6 +1,8 @@
 """The framework of experiments: files, sections of the page, runs that are kept and not done twice."""
 
 import csv
+import multiprocessing
+import time
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,24 @@ def test_two_jobs_at_a_time_give_the_same_rows(desk: Desk, tmp_path: Path):
     other = Desk("table1", tmp_path / "other", jobs=2)
     (tmp_path / "other" / "results").mkdir(parents=True)
     assert measure(other, JOBS, letters, KEY) == measure(desk, JOBS, letters, KEY)
+
+
+def waits(job: Job) -> list[dict[str, object]]:
+    """The first job is done at once; the others only get done if nobody stops them."""
+    if job.seed:
+        time.sleep(30)
+        Path(job.model).touch()
+    return [{"model": job.model, "seed": job.seed}]
+
+
+def test_what_is_under_way_is_stopped_with_the_experiment(tmp_path: Path):
+    ends = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    found = runs._each([Job((str(end), seed)) for seed, end in enumerate(ends)], waits, jobs=2)
+    assert next(found)[0].seed == 0
+    with pytest.raises(KeyboardInterrupt):
+        found.throw(KeyboardInterrupt)
+    assert not multiprocessing.active_children()
+    assert not any(end.exists() for end in ends)
 
 
 def test_cores_are_dealt_out_evenly(monkeypatch: pytest.MonkeyPatch):

@@ -87,13 +87,18 @@ def _each(todo: Sequence[Job], work: Callable[[Job], list[Row]], jobs: int) -> I
     shares = spawn.SimpleQueue()
     for share in _shares(jobs):
         shares.put(share)
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_settle, initargs=(shares,)) as pool:
         try:
             running = {pool.submit(work, job): job for job in todo}
             for future in as_completed(running):
                 yield running[future], future.result()
         except BaseException:
+            # What is under way would be waited for, and thrown away.
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()
+                worker.join()
             raise
 
 

@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
     """The network with the two merged, the best that a short search finds; None where it finds nothing that fits."""
 
 
-_UNKNOWN = Verdict("not searched", "the search ended before it got there: give it more time")
+_UNKNOWN = Verdict("not searched", "nothing forbids it; the search ended before pricing it (fadiff report prices it)")
 
 
 def boundaries(evaluation: Evaluation, objective: Objective, *, priced: bool = True) -> list[Boundary]:
