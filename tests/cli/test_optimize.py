@@ -16,7 +16,8 @@ from fadiff.search.optimize import METHODS
 from fadiff.workload import load_model
 from search.networks import MACHINE as SMALL_MACHINE
 from search.networks import group
-from search.rows import use_few_programs
+
+pytestmark = pytest.mark.usefixtures("small_and_quick")
 
 NETWORK = """\
 name: tiny
@@ -28,13 +29,6 @@ layers:
   - {name: c, kind: mac, dims: {K: 2, C: 4, P: 4, Q: 4}, inputs: [{from: s, port: input}], repeat: 2}
 """
 MACHINE = "name: chip\nrows: 4\ncols: 4\nl1: 256 B\nl2: 1 KB\n"
-
-
-@pytest.fixture(autouse=True)
-def small_and_quick(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("FADIFF_CACHE_DIR", "")
-    monkeypatch.setenv("COLUMNS", "100")
-    use_few_programs(monkeypatch)
 
 
 @pytest.fixture

@@ -10,14 +10,8 @@ import fadiff as api
 from cli.command import fadiff, refusal, schedule_file, write
 from fadiff.cost import load_schedule, save_schedule
 from report.html.samples import quick_analyses, rivals
-from search.rows import use_few_programs
 
-
-@pytest.fixture(autouse=True)
-def small_and_quick(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("FADIFF_CACHE_DIR", "")
-    monkeypatch.setenv("COLUMNS", "100")
-    use_few_programs(monkeypatch)
+pytestmark = pytest.mark.usefixtures("small_and_quick")
 
 
 @pytest.fixture
