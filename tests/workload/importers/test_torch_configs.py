@@ -1,6 +1,7 @@
 """Hugging Face configurations: built without weights, counted like PyTorch does, equal to the zoo where it has them."""
 
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -213,6 +214,24 @@ def test_what_makes_no_sense_is_told_in_one_sentence(name):
         fadiff.from_huggingface(AutoConfig.for_model("bert", **TINY), **options)
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_code_that_does_not_load_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch):
+    """transformers loads a model when it is asked for, and what the model needs may be broken."""
+    import transformers
+
+    class Broken:
+        __spec__ = transformers.__spec__
+
+        def __getattr__(self, name: str) -> object:
+            raise ModuleNotFoundError(f"Could not import module {name!r}.") from RuntimeError("no vision here\nat all")
+
+    config = AutoConfig.for_model("bert", **TINY, architectures=["BertModel"])
+    monkeypatch.setitem(sys.modules, transformers.__name__, Broken())
+    with pytest.raises(
+        FadiffError, match=r"^transformers cannot load the code of this model \(no vision here\): check"
+    ):
+        build(config, None)
 
 
 def test_an_input_that_does_not_follow_from_the_configuration_must_be_said():

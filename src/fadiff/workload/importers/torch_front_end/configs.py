@@ -59,14 +59,15 @@ def build(config: PreTrainedConfig, architecture: str | None) -> nn.Module:
     import torch
 
     with quiet():
-        import transformers
-
-        named = architecture or next(iter(getattr(config, "architectures", None) or ()), None)
-        if architecture is not None and not hasattr(transformers, architecture):
+        try:
+            known = _class(config, architecture)
+        except ImportFailure:
+            raise
+        except Exception as error:  # transformers loads a model's code, and what that needs, when it is asked for
+            told = first_line(error.__cause__ or error)
             raise ImportFailure(
-                f"transformers has no class {architecture!r}: name one of its models, such as BertModel"
-            )
-        known = getattr(transformers, named or "", None) or _base_model(config)
+                f"transformers cannot load the code of this model ({told}): check the installation of transformers"
+            ) from error
         settings = _without_cache(config)
         try:
             with torch.device("meta"):
@@ -76,6 +77,15 @@ def build(config: PreTrainedConfig, architecture: str | None) -> nn.Module:
                 f"{known.__name__} cannot be built of this configuration: {first_line(error)}"
             ) from error
     return module
+
+
+def _class(config: PreTrainedConfig, architecture: str | None) -> Any:  # noqa: ANN401 - a class of transformers
+    import transformers
+
+    if architecture is not None and not hasattr(transformers, architecture):
+        raise ImportFailure(f"transformers has no class {architecture!r}: name one of its models, such as BertModel")
+    named = architecture or next(iter(getattr(config, "architectures", None) or ()), None)
+    return getattr(transformers, named or "", None) or _base_model(config)
 
 
 def with_past(module: nn.Module, config: PreTrainedConfig) -> nn.Module:

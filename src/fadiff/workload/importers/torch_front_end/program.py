@@ -175,7 +175,7 @@ def quiet() -> Generator[None]:
         logging.disable(before)
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What an error says first, short enough for one sentence."""
     return str(error).strip().partition("\n")[0][:200].rstrip(".") or type(error).__name__
 
