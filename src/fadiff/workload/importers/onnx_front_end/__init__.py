@@ -5,6 +5,7 @@
     reading      a file as a model
     sizes        the shapes of its inputs, with what the user adds
     statics      shapes, types and small constants of every tensor, node by node
+    plain_forms  runtime_shapes            shapes that operators of ONNX Runtime make
     nodes        order of nodes; branches in the place of the node that chose them
     node         one node as its translation sees it
     macs  vectors  layouts  attention      one short function per operator

@@ -41,10 +41,11 @@ def multi_head_attention(node: Node) -> None:
 
 
 def packed_attention(node: Node) -> None:
-    """Attention of ONNX Runtime: one product makes queries, keys and values."""
+    """Attention and QAttention of ONNX Runtime: one product makes queries, keys and values."""
     heads = node.integer("num_heads", 1)
     x, weight = node.shape(0), node.shape(1)
-    if len(x) != 3 or len(weight) != 2 or x[-1] != weight[0] or node.has(4) or weight[1] % (3 * heads):
+    past = 8 if node.type == "QAttention" else 4
+    if len(x) != 3 or len(weight) != 2 or x[-1] != weight[0] or node.has(past) or weight[1] % (3 * heads):
         node.opaque("its queries, keys and values are not of one size", None)
         return
     made = node.tensor("qkv", (*x[:2], weight[1]))

@@ -44,6 +44,13 @@ def concat(node: Node) -> None:
     node.emit(Concat(name=node.name, type=node.type, inputs=inputs, outputs=(node.outputs[0],), axis=axis))
 
 
+def quantized_concat(node: Node) -> None:
+    """Tensors end to end, each with its scale and zero point behind it, after those of the output."""
+    axis = node.axis(node.integer("axis", 1), len(node.out()))
+    inputs = tuple(node.inputs[2::3])
+    node.emit(Concat(name=node.name, type=node.type, inputs=inputs, outputs=(node.outputs[0],), axis=axis))
+
+
 def split(node: Node) -> None:
     """A slice for each output."""
     shape = node.shape(0)
@@ -97,11 +104,11 @@ def _slice(node: Node, tensor: str, output: str, first: dict[int, int], step: di
 
 
 def gather(node: Node) -> None:
-    """Constant neighbouring indices are a slice, any others a lookup."""
+    """Constant indices at equal distances are a slice, whatever shape they are in; any others a lookup."""
     shape = node.shape(0)
     axis = node.axis(node.integer("axis", 0), len(shape))
     indices = node.words(1)
-    if node.fixed(0) or indices is None or indices.size == 0 or indices.ndim > 1:
+    if node.fixed(0) or indices is None or indices.size == 0:
         pick(node)
         return
     places = [int(index) + (shape[axis] if index < 0 else 0) for index in indices.reshape(-1)]
@@ -112,9 +119,8 @@ def gather(node: Node) -> None:
     if indices.ndim == 1:
         _slice(node, node.read(0), node.outputs[0], {axis: places[0]}, {axis: step})
         return
-    kept = tuple(1 if i == axis else size for i, size in enumerate(shape))
-    made = node.tensor("slice", kept)
-    _slice(node, node.read(0), made, {axis: places[0]}, {})
+    made = node.tensor("slice", tuple(len(places) if i == axis else size for i, size in enumerate(shape)))
+    _slice(node, node.read(0), made, {axis: places[0]}, {axis: step})
     node.reshape(made, node.out(), node.outputs[0])
 
 

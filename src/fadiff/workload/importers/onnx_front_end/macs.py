@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from math import prod
 
 from fadiff.workload.importers.onnx_front_end.node import Node, Shape
-from fadiff.workload.importers.operators import Convolution, ImportFailure, Product, Recurrent, Reduce
+from fadiff.workload.importers.operators import Convolution, ImportFailure, Normalize, Product, Recurrent, Reduce
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
+FIT = "was the model made for another input shape?"
 BATCH_LETTERS = "abcdefghij"
 
 
@@ -39,7 +40,7 @@ def _convolution(node: Node, places: Sequence[int], output: str) -> None:
     x, weight, out = node.shape(places[0]), node.shape(places[1]), node.out()
     axes = len(x) - 2
     if axes < 1 or len(weight) != len(x) or len(out) != len(x):
-        raise ImportFailure(f"{node}: input {list(x)} and weight {list(weight)} make no convolution: export it again")
+        raise ImportFailure(f"{node}: input {list(x)} and weight {list(weight)} make no convolution: {FIT}")
     stride = node.integers("strides", (1,) * axes) or ()
     dilation = node.integers("dilations", (1,) * axes) or ()
     groups = node.integer("group", 1)
@@ -53,7 +54,7 @@ def _convolution(node: Node, places: Sequence[int], output: str) -> None:
     ):
         raise ImportFailure(
             f"{node}: input {list(x)}, weight {list(weight)}, {groups} groups, strides {list(stride)} and dilations "
-            f"{list(dilation)} do not fit together: export it again"
+            f"{list(dilation)} do not fit together: {FIT}"
         )
     kernel = weight[2:]
     inputs = tuple(node.inputs[place] for place in places)
@@ -95,19 +96,32 @@ def _padding(
 
 
 def matmul(node: Node) -> None:
-    """MatMul, MatMulInteger, FusedMatMul (which may transpose) and MatMulNBits (whose weight is packed)."""
-    _matmul(node, 0, 1, node.outputs[0])
+    """MatMul, its quantized forms, and FusedMatMul (which may transpose)."""
+    _matmul(node, node.read(0), node.read(1), node.outputs[0])
+
+
+def dynamic_matmul(node: Node) -> None:
+    """DynamicQuantizeMatMul: the left operand is made small first, by its largest word of all."""
+    x = node.shape(0)
+    small = node.tensor("quantized", x)
+    everywhere = tuple(range(len(x)))
+    node.emit(
+        Normalize(
+            name=node.name, type=node.type, inputs=(node.read(0),), outputs=(small,), axes=everywhere, function="scale"
+        )
+    )
+    _matmul(node, small, node.read(1), node.outputs[0])
 
 
 def qlinear_matmul(node: Node) -> None:
     """Operands with scales and zero points in between."""
     sums = node.tensor("sums", node.out())
-    _matmul(node, 0, 3, sums)
+    _matmul(node, node.read(0), node.read(3), sums)
     node.elementwise("quantize", (sums,), node.outputs[0])
 
 
-def _matmul(node: Node, first: int, second: int, output: str) -> None:
-    left, right = node.shape(first), node.shape(second)
+def _matmul(node: Node, first: str, second: str, output: str) -> None:
+    left, right = node.shape_of(first), node.shape_of(second)
     if not left or not right:
         raise ImportFailure(f"{node} multiplies a scalar: the file is damaged, export it again")
     depth = max(len(left), len(right)) - 2
@@ -124,8 +138,8 @@ def _matmul(node: Node, first: int, second: int, output: str) -> None:
         right_letters = right_letters[:-2] + right_letters[-1] + right_letters[-2]
     sizes = dict(zip(left_letters, left, strict=True))
     if sizes["k"] != dict(zip(right_letters, right, strict=True))["k"]:
-        raise ImportFailure(f"{node} multiplies {list(left)} by {list(right)}, which do not fit: export it again")
-    _product(node, (node.inputs[first], node.inputs[second]), (left_letters, right_letters, out), output)
+        raise ImportFailure(f"{node} multiplies {list(left)} by {list(right)}, which do not fit: {FIT}")
+    _product(node, (first, second), (left_letters, right_letters, out), output)
 
 
 def _batch(count: int, depth: int) -> str:
@@ -156,8 +170,16 @@ def gemm(node: Node) -> None:
         node.elementwise("add", (output, node.read(2)), node.outputs[0])
 
 
+def qgemm(node: Node) -> None:
+    """A and B with scales and zero points in between, then a bias; the output is scaled back to small words."""
+    letters = ("km" if node.integer("transA", 0) else "mk", "nk" if node.integer("transB", 0) else "kn", "mn")
+    sums = node.tensor("sums", node.out())
+    _product(node, (node.read(0), node.read(3), *([node.read(6)] if node.has(6) else [])), letters, sums)
+    node.elementwise("quantize", (sums,), node.outputs[0])
+
+
 def packed_matmul(node: Node) -> None:
-    """MatMulNBits: x ``[..., K]`` times a packed weight of N rows of K words."""
+    """MatMulNBits, MatMulBnb4: x ``[..., K]`` times a packed weight of N rows of K words."""
     features, outs = node.integer("K", 0), node.integer("N", 0)
     x = node.shape(0)
     if not x or x[-1] != features or outs < 1 or not node.fixed(1):
@@ -233,12 +255,17 @@ def _implied(letters: str, dots: list[str]) -> str:
 
 
 def recurrent(node: Node) -> None:
-    """LSTM, GRU, RNN: inputs x, W, R, B, lengths, states; outputs Y, Y_h, Y_c."""
+    """LSTM, GRU, RNN: inputs x, W, R, B, lengths, states; outputs Y, Y_h, Y_c.
+
+    The W of a DynamicQuantizeLSTM has its last axes the other way round, and scales follow the states.
+    """
     x, weight = node.shape(0), node.shape(1)
+    if node.type == "DynamicQuantizeLSTM" and len(weight) == 3:
+        weight = (weight[0], weight[2], weight[1])
     hidden = node.integer("hidden_size", weight[1] // GATES[node.type] if len(weight) == 3 else 0)
     expected = (weight[0], GATES[node.type] * hidden, x[-1]) if len(weight) == 3 and x else ()
     if len(x) != 3 or weight != expected or hidden < 1 or weight[0] not in (1, 2):
-        raise ImportFailure(f"{node}: input {list(x)} and weight {list(weight)} do not fit together: export it again")
+        raise ImportFailure(f"{node}: input {list(x)} and weight {list(weight)} do not fit together: {FIT}")
     node.emit(
         Recurrent(
             name=node.name,

@@ -82,6 +82,21 @@ def needed(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> tuple[lis
     return kept[::-1], wanted
 
 
+def origins(name: str, maker: Mapping[str, onnx.NodeProto]) -> list[str]:
+    """Tensors that a tensor is computed from and that no node makes, in the order they are found."""
+    found: dict[str, None] = {}
+    seen, waiting = {name}, [name]
+    while waiting:
+        tensor = waiting.pop()
+        if tensor not in maker:
+            found[tensor] = None
+            continue
+        new = [other for other in reads(maker[tensor]) if other not in seen]
+        seen.update(new)
+        waiting += new
+    return list(found)
+
+
 def spliced(node: onnx.NodeProto, branch: onnx.GraphProto) -> tuple[list[onnx.NodeProto], dict[str, onnx.TensorProto]]:
     """A branch in the place of the node that chose it: its nodes, and the constants it holds.
 

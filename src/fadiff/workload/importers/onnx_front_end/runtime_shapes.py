@@ -20,8 +20,9 @@ def runtime_shapes(node: onnx.NodeProto, inputs: Sequence[Shape | None]) -> list
     found = [inputs[place] if place < len(inputs) else None for place in needed]
     if any(shape is None for shape in found):
         return []
+    found += [inputs[place] if place < len(inputs) else None for place in OPTIONAL.get(node.op_type, ())]
     try:
-        return list(rule([shape for shape in found if shape is not None], attributes))
+        return list(rule([shape or () for shape in found], attributes))
     except (IndexError, ValueError):
         return []
 
@@ -58,17 +59,36 @@ def _attention(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
 
 
 def _multi_head_attention(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
-    return [shapes[0]] if len(shapes[0]) == 3 else []
+    """As many words as the queries have; then all keys and values, with those of earlier tokens in front of them."""
+    query, key, value, past = shapes
+    if len(query) != 3 or len(key) != 3 or len(value) != 3:
+        return [query] if len(query) == 3 else []
+    heads = attributes.get("num_heads", 1)
+    rows = key[1] + (past[2] if past else 0)
+    kept = [(key[0], heads, rows, shape[2] // heads) for shape in (key, value)]
+    return [(*query[:2], value[2]), *kept]
 
 
 def _group_query_attention(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
-    """As many words as the queries have; keys and values may be packed behind them."""
-    (batch, rows, width), heads, shared = shapes[0], attributes.get("num_heads", 0), attributes.get("kv_num_heads", 0)
-    return (
-        [(batch, rows, width)]
-        if not attributes.get("packed")
-        else [(batch, rows, width * heads // (heads + 2 * shared))]
-    )
+    """The same, where several heads share keys; keys and values may be packed behind the queries."""
+    (batch, rows, width), key, past = shapes
+    heads, shared = attributes.get("num_heads", 1), attributes.get("kv_num_heads", 1)
+    each = width // (heads if key else heads + 2 * shared)
+    kept = (batch, shared, rows + (past[2] if past else 0), each)
+    return [(batch, rows, heads * each), kept, kept]
+
+
+def _recurrent(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
+    """All hidden states, the last one and the last cell state; four gates lie side by side in the weight."""
+    (time, batch, _), (directions, _, gates) = shapes
+    last = (directions, batch, gates // 4)
+    return [(time, directions, batch, gates // 4), last, last]
+
+
+def _embedding(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
+    """A row of the table for each token, a word for each sequence, and the rows before their norm."""
+    tokens, table = shapes
+    return [(*tokens, table[1]), tokens[:1], (*tokens, table[1])]
 
 
 RULES: dict[str, Rule] = {
@@ -78,8 +98,10 @@ RULES: dict[str, Rule] = {
             "BiasGelu",
             "FastGelu",
             "Gelu",
+            "LayerNormalization",
             "QLinearLeakyRelu",
             "QLinearSigmoid",
+            "QLinearSoftmax",
             "QuickGelu",
             "RotaryEmbedding",
         ),
@@ -91,9 +113,13 @@ RULES: dict[str, Rule] = {
     "QLinearAdd": _broadcast,
     "QLinearMul": _broadcast,
     "FusedMatMul": _matmul,
-    "FusedGemm": _matmul,
+    "TransposeMatMul": _matmul,
     "MatMulNBits": _packed_matmul,
+    "MatMulBnb4": _packed_matmul,
     "Attention": _attention,
+    "QAttention": _attention,
+    "DynamicQuantizeLSTM": _recurrent,
+    "EmbedLayerNormalization": _embedding,
     "MultiHeadAttention": _multi_head_attention,
     "GroupQueryAttention": _group_query_attention,
 }
@@ -101,7 +127,12 @@ USED = {
     "QLinearAdd": (0, 3),
     "QLinearMul": (0, 3),
     "FusedMatMul": (0, 1),
-    "FusedGemm": (0, 1),
+    "TransposeMatMul": (0, 1),
     "Attention": (0, 1),
+    "QAttention": (0, 1),
+    "DynamicQuantizeLSTM": (0, 1),
+    "EmbedLayerNormalization": (0, 2),
 }
 """Inputs that decide; the first one unless it says otherwise."""
+OPTIONAL = {"MultiHeadAttention": (1, 2, 6), "GroupQueryAttention": (1, 3)}
+"""Inputs that decide as well where they are there."""

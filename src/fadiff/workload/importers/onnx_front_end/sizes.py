@@ -14,6 +14,9 @@ Sizes = Mapping[str, int]
 
 def input_shapes(inputs: Sequence[onnx.ValueInfoProto], shapes: Shapes, dims: Sizes) -> dict[str, tuple[int, ...]]:
     """The shape of every input, from its declaration, named dims and whole shapes; :class:`ImportFailure` otherwise."""
+    for info in inputs:
+        if info.type.WhichOneof("value") not in (None, "tensor_type"):
+            raise ImportFailure(f"input {info.name!r} is no tensor but a sequence of them, or none at all: unpack it")
     declared = {info.name: _declared(info) for info in inputs}
     _check_names("input", shapes, declared)
     named = {dim for sizes in declared.values() if sizes for dim in sizes if isinstance(dim, str) and dim}
@@ -107,7 +110,7 @@ def _unknown(declared: Mapping[str, list[int | str] | None], known: Sizes, given
 
 
 def _example(sizes: Sequence[int | str], known: Sizes) -> list[int]:
-    """Sizes as somebody might give them: a batch of 1, images of 224x224, sequences of 128."""
+    """Sizes as somebody might give them: a batch of 1, images of 224x224, a second of sound, sequences of 128."""
     found: list[int] = []
     for place, size in enumerate(sizes):
         name = size.lower() if isinstance(size, str) else ""
@@ -117,6 +120,8 @@ def _example(sizes: Sequence[int | str], known: Sizes) -> list[int]:
             found.append(known[size])
         elif "batch" in name or (place == 0 and "seq" not in name and "len" not in name):
             found.append(1)
+        elif "sample" in name:
+            found.append(16000)
         else:
             found.append(224 if len(sizes) == 4 or "height" in name or "width" in name else 128)
     return found

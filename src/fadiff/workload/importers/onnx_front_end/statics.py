@@ -19,6 +19,7 @@ from onnx.defs import OpSchema, SchemaError, get_schema
 from onnx.reference import ReferenceEvaluator
 
 from fadiff.workload.importers.onnx_front_end.nodes import label, reads
+from fadiff.workload.importers.onnx_front_end.plain_forms import keeps_type, plain_form
 from fadiff.workload.importers.onnx_front_end.runtime_shapes import runtime_shapes
 from fadiff.workload.importers.operators import ImportFailure, printable
 from fadiff.workload.layer import MAX_COUNT
@@ -49,6 +50,9 @@ LEARNED = frozenset(
     }
 )
 """Types that parameters have; others are shapes, indices and masks."""
+WINDOWS = frozenset({"Conv", "ConvInteger", "QLinearConv", "FusedConv", "AveragePool", "LpPool", "MaxPool"})
+"""Operators whose output has no size where their window is larger than the image."""
+SHOWN_SHAPES = 3
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class Statics:
         self._schemas: dict[tuple[str, str], OpSchema | None] = {}
         self._misfits: dict[str, str] = {}
         """Nodes whose inputs do not fit together, by name, and what ONNX says of them."""
+        self._elsewhere: dict[str, str] = {}
+        """Constants without words, and the one whose words are in another file, which could not be read."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
@@ -111,13 +117,9 @@ class Statics:
         try:
             words = numpy_helper.to_array(tensor, str(self._folder))
         except Exception:  # weights that lie elsewhere and are not there, or too few bytes: only shapes are left
+            self._elsewhere[name] = name
             return None
         return words if words.shape == self._known[name].shape else None
-
-    def lies_elsewhere(self, name: str) -> bool:
-        """Whether a constant's words are in another file, which could not be read."""
-        known = self._known.get(name)
-        return known is not None and known.fixed and self.words(name) is None
 
     def infer(self, node: onnx.NodeProto) -> None:
         """Find out about a node's outputs. Whatever goes wrong leaves them open."""
@@ -125,6 +127,7 @@ class Statics:
         fixed = all(self._known[name].fixed for name in inputs) and node.op_type not in RANDOM
         kinds = self._inferred(node)
         words = self._computed(node, kinds) if fixed else None
+        elsewhere = next((self._elsewhere[name] for name in inputs if name in self._elsewhere), None)
         learned = frozenset[str]().union(*(self._known[name].learned for name in inputs)) if fixed else frozenset[str]()
         for i, name in enumerate(node.output):
             if not name:
@@ -135,6 +138,8 @@ class Statics:
                 elem_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
                 self._known[name] = Known(array.shape, elem_type, fixed=True, learned=learned, words=array)
                 continue
+            if fixed and elsewhere is not None:
+                self._elsewhere[name] = elsewhere
             shape = self._declared.get(name) if shape is None else shape
             why = "" if shape is not None else self._why(node, inputs)
             self._known[name] = Known(shape, elem_type, fixed, learned, why=why)
@@ -145,15 +150,28 @@ class Statics:
             if self._known[name].why:
                 return self._known[name].why
         told = f"{node.op_type} {label(node)!r}"
-        elsewhere = [
-            name for name in inputs if self.lies_elsewhere(name) and self._known[name].elem_type not in LEARNED
-        ]
-        if elsewhere:
+        shapes = [shape for name in inputs if (shape := self._known[name].shape) is not None]
+        for name in inputs:
+            known = self._known[name]
+            if not known.fixed or known.elem_type in LEARNED or self.words(name) is not None:
+                continue
+            if name in self._elsewhere:
+                missing = self._elsewhere[name]
+                return (
+                    f"{told} needs the words of {missing!r}, which are not in the file: put its weights file beside it"
+                )
+            return f"{told} needs the words of {name!r}, which cannot be computed here: export it with fixed shapes"
+        slides = node.op_type in WINDOWS and (self.schema(node) is not None or plain_form(node) is not None)
+        if slides and shapes and label(node) not in self._misfits:
             return (
-                f"{told} needs the words of {elsewhere[0]!r}, which are not in the file: put its weights file beside it"
+                f"{told} slides a window over {list(shapes[0])}, which is smaller than the window: give larger inputs"
             )
         if label(node) in self._misfits:
-            return f"{told} is given what does not fit ({self._misfits[label(node)]})"
+            given = " and ".join(str(list(shape)) for shape in shapes[:SHOWN_SHAPES])
+            return (
+                f"{told} is given {given}, which do not fit together ({self._misfits[label(node)]}): "
+                "was the model made for another input shape?"
+            )
         if self.schema(node) is None:
             return f"{told} is an operator nobody here knows, and the file does not say what shape it makes"
         return f"{told} decides it while the network runs"
@@ -170,27 +188,33 @@ class Statics:
         return self._schemas[key]
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, tuple[tuple[int, ...] | None, int]]:
-        """Shapes and types of a node's outputs by ONNX's own rules."""
-        schema = self.schema(node)
+        """Shapes and types of a node's outputs by ONNX's own rules, for the plain form of what it does not know."""
+        plain = plain_form(node) if self.schema(node) is None else None
+        asked = _complete(node) if plain is None else plain
+        schema = self.schema(asked)
         if schema is None:
             shapes = runtime_shapes(node, [self._known[name].shape if name else None for name in node.input])
             kind = self._known[node.input[0]].elem_type if node.input and node.input[0] else TensorProto.FLOAT
             return {name: (shape, kind) for name, shape in zip(node.output, shapes, strict=False)}
         types: dict[str, onnx.TypeProto] = {}
         data: dict[str, TensorProto] = {}
-        for name in filter(self._known.__contains__, reads(node)):
+        for name in filter(self._known.__contains__, reads(asked)):
             known = self._known[name]
-            types[name] = onnx.helper.make_tensor_type_proto(known.elem_type, known.shape)
+            kind = known.elem_type if plain is None else TensorProto.FLOAT  # a plain form takes plain words
+            types[name] = onnx.helper.make_tensor_type_proto(kind, known.shape)
             words = self.words(name)
             if words is not None and words.size <= MOST_SHAPE_WORDS:
                 data[name] = numpy_helper.from_array(words)
         try:
-            made = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._imports)
+            made = shape_inference.infer_node_outputs(schema, asked, types, data, opset_imports=self._imports)
         except Exception as error:  # whatever the rules trip over in a damaged or unusual node
-            told = next(iter(str(error).splitlines()), "").rpartition("): ")[2]
+            told = next(iter(str(error).splitlines()), "").rpartition("): ")[2].removeprefix("[ShapeInferenceError] ")
             self._misfits[label(node)] = printable(told) or type(error).__name__
             return {}
-        return {name: _kind(kind) for name, kind in made.items()}
+        kinds = {name: _kind(kind) for name, kind in made.items()}
+        if plain is None or not keeps_type(node):
+            return kinds
+        return {name: (shape, self._known[plain.input[0]].elem_type) for name, (shape, _) in kinds.items()}
 
     def _computed(
         self, node: onnx.NodeProto, kinds: Mapping[str, tuple[tuple[int, ...] | None, int]]
@@ -206,12 +230,32 @@ class Statics:
             return None
         try:
             with np.errstate(all="ignore"):
-                made = ReferenceEvaluator(node, opsets=self.opsets).run(None, feeds)
+                made = ReferenceEvaluator(self._alone(node), opsets=self.opsets).run(None, feeds)
         except Exception:  # an operator the reference lacks, or words it cannot take
             return None
         arrays = [np.asarray(array) for array in made if not isinstance(array, list | dict)]
         whole = len(arrays) == len(made) and all(array.dtype != np.dtype(object) for array in arrays)
         return arrays if whole else None
+
+    def _alone(self, node: onnx.NodeProto) -> onnx.GraphProto:
+        """A node as a graph: of a bare node, the reference takes the newest form, whatever the opset of the model."""
+        names = dict.fromkeys(name for name in node.input if name)
+        inputs = [
+            onnx.helper.make_tensor_value_info(name, self._known[name].elem_type, self._known[name].shape)
+            for name in names
+        ]
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
+        return onnx.helper.make_graph([node], label(node), inputs, outputs)
+
+
+def _complete(node: onnx.NodeProto) -> onnx.NodeProto:
+    """A node with the defaults that ONNX's own rules forget: a short-time transform has one side unless it says two."""
+    if node.op_type != "STFT" or any(item.name == "onesided" for item in node.attribute):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.attribute.append(onnx.helper.make_attribute("onesided", 1))
+    return copy
 
 
 def _kind(kind: onnx.TypeProto) -> tuple[tuple[int, ...] | None, int]:

@@ -9,9 +9,17 @@ import onnx
 
 from fadiff.workload.importers.onnx_front_end import attention, layouts, macs, vectors
 from fadiff.workload.importers.onnx_front_end.node import Node
-from fadiff.workload.importers.onnx_front_end.nodes import all_types, bodies, label, needed, ordered, spliced
+from fadiff.workload.importers.onnx_front_end.nodes import (
+    all_types,
+    bodies,
+    label,
+    needed,
+    ordered,
+    origins,
+    spliced,
+)
 from fadiff.workload.importers.onnx_front_end.sizes import Shapes, Sizes, input_shapes
-from fadiff.workload.importers.onnx_front_end.statics import Known, Statics
+from fadiff.workload.importers.onnx_front_end.statics import MOST_WORDS, Known, Statics
 from fadiff.workload.importers.operators import ImportFailure, Opaque, Operator, OperatorGraph, Role, Tensor
 from fadiff.workload.layer import MAX_COUNT
 
@@ -28,7 +36,12 @@ MULTIPLYING: dict[str, Translate] = {
     "MatMul": macs.matmul,
     "MatMulInteger": macs.matmul,
     "FusedMatMul": macs.matmul,
+    "TransposeMatMul": macs.matmul,
+    "DynamicQuantizeMatMul": macs.dynamic_matmul,
+    "MatMulIntegerToFloat": macs.matmul,
     "MatMulNBits": macs.packed_matmul,
+    "MatMulBnb4": macs.packed_matmul,
+    "QGemm": macs.qgemm,
     "QLinearMatMul": macs.qlinear_matmul,
     "Gemm": macs.gemm,
     "FusedGemm": macs.gemm,
@@ -36,6 +49,7 @@ MULTIPLYING: dict[str, Translate] = {
     **dict.fromkeys(macs.GATES, macs.recurrent),
     "MultiHeadAttention": attention.multi_head_attention,
     "GroupQueryAttention": attention.multi_head_attention,
+    "QAttention": attention.packed_attention,
     "Attention": attention.attention,
 }
 """Operators with MACs: a graph cannot do without their shapes."""
@@ -47,7 +61,7 @@ OTHERS: dict[str, Translate] = {
         (
             "Softmax", "LogSoftmax", "Hardmax", "LayerNormalization", "RMSNormalization", "LpNormalization", "LRN",
             "SimplifiedLayerNormalization", "InstanceNormalization", "GroupNormalization", "CumSum",
-            "MeanVarianceNormalization",
+            "MeanVarianceNormalization", "QLinearSoftmax", "CumProd", "RotaryEmbedding",
         ),
         vectors.normalize,
     ),
@@ -55,8 +69,17 @@ OTHERS: dict[str, Translate] = {
     "SkipSimplifiedLayerNormalization": vectors.skip_norm,
     "DynamicQuantizeLinear": vectors.dynamic_quantize,
     **dict.fromkeys(
-        ("MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), vectors.pool
+        (
+            "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool",
+            "QLinearAveragePool", "QLinearGlobalAveragePool",
+        ),
+        vectors.pool,
     ),
+    **dict.fromkeys(
+        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), vectors.noise
+    ),
+    "DFT": vectors.fourier,
+    "STFT": vectors.fourier,
     "Resize": vectors.resize,
     "Upsample": vectors.resize,
     "GridSample": vectors.grid_sample,
@@ -65,6 +88,7 @@ OTHERS: dict[str, Translate] = {
     "Expand": layouts.expand,
     "Tile": layouts.expand,
     "Concat": layouts.concat,
+    "QLinearConcat": layouts.quantized_concat,
     "Split": layouts.split,
     "Slice": layouts.slice_,
     "Gather": layouts.gather,
@@ -83,6 +107,8 @@ OTHERS: dict[str, Translate] = {
 
 DOMAINS = ("", "ai.onnx", "com.microsoft", "ai.onnx.contrib")
 """Where the operators above are defined; elsewhere the same name may mean something else."""
+BLOCKED = "com.microsoft.nchwc"
+"""Operators on channels in blocks: weights are filled up to whole blocks, so their shapes are not the model's."""
 MOST_VERSIONS = 10_000
 CHOOSING = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
@@ -99,12 +125,18 @@ class Walk:
         self._form.ir_version, self._form.opset_imports = onnx.IR_VERSION, self._opsets
         self._tensors: dict[str, Tensor] = {}
         self._operators: list[Operator] = []
+        self._maker: dict[str, onnx.NodeProto] = {}
         stored = {tensor.name: tensor for tensor in graph.initializer}
         stored |= {tensor.values.name: _dense(tensor) for tensor in graph.sparse_initializer}
         inputs = {info.name: info for info in graph.input if info.name not in stored}
         nodes = ordered(graph.node, {*stored, *inputs})
         self._outputs = [info.name for info in graph.output]
         self._nodes, wanted = needed(nodes, self._outputs)
+        if any(node.domain == BLOCKED for node in self._nodes):
+            raise ImportFailure(
+                "ONNX Runtime laid its channels out in blocks for one kind of CPU: save it with a lower level of "
+                "optimization, such as ORT_ENABLE_EXTENDED"
+            )
         self._left_out, self._behind = len(nodes) - len(self._nodes), 0
         self._statics = Statics(self._opsets, folder, _declared(graph))
         for name, tensor in stored.items():
@@ -124,8 +156,12 @@ class Walk:
             if name not in there:
                 raise ImportFailure(f"the model has no input {name!r}: those it has are {', '.join(there)}")
             kind = there[name].type.tensor_type.elem_type or onnx.TensorProto.FLOAT
-            words = np.asarray(value).astype(onnx.helper.tensor_dtype_to_np_dtype(kind))
-            self._statics.set(name, Known((), kind, fixed=True, words=words))
+            axes = there[name].type.tensor_type.shape.dim
+            shape = tuple(dim.dim_value if dim.dim_value > 0 else dims.get(dim.dim_param, 1) for dim in axes)
+            if prod(shape) > MOST_WORDS:
+                raise ImportFailure(f"input {name!r} has {prod(shape):,} words: --value is for those that decide")
+            words = np.full(shape, value).astype(onnx.helper.tensor_dtype_to_np_dtype(kind))
+            self._statics.set(name, Known(shape, kind, fixed=True, words=words))
         free = [info for name, info in wanted.items() if name not in values]
         unused = {name for name in shapes if name in there and name not in wanted}
         given = {name: shape for name, shape in shapes.items() if name not in unused}
@@ -142,6 +178,7 @@ class Walk:
         while waiting:
             node = waiting.pop()
             self._check_inputs(node)
+            self._maker |= dict.fromkeys(node.output, node)
             if node.op_type == "If" and (branch := self._chosen(node)) is not None:
                 nodes, stored = spliced(node, branch)
                 for key, tensor in stored.items():
@@ -152,7 +189,9 @@ class Walk:
         operators = _alive(self._operators, self._outputs)
         used = {name for operator in operators for name in (*operator.inputs, *operator.outputs)}
         used.update(*(self._tensors[name].made_of for name in tuple(used) if name))
-        outputs = tuple(name for name in self._outputs if name in self._tensors)
+        made = {name for operator in operators for name in operator.outputs}
+        made |= {name for name, tensor in self._tensors.items() if tensor.role != "activation"}
+        outputs = tuple(name for name in self._outputs if name in made)
         tensors = {key: tensor for key, tensor in self._tensors.items() if key in used or key in outputs}
         return OperatorGraph(name, tensors, tuple(operators), outputs, tuple(self._notes()))
 
@@ -278,11 +317,19 @@ class Walk:
         multiplying = sorted(inside.intersection(MULTIPLYING))
         if multiplying:
             what = "chooses between branches" if proto.op_type == "If" else "repeats its body"
-            remedy = "give the input that decides with --value NAME=NUMBER, or export the branch you mean"
-            if proto.op_type != "If":
-                remedy = "export the model with the loop unrolled"
+            remedy = self._decider(proto) if proto.op_type == "If" else "export the model with the loop unrolled"
             raise ImportFailure(f"{node} {what} while the network runs, and there is {multiplying[0]} inside: {remedy}")
         node.opaque("it is decided while the network runs", 0)
+
+    def _decider(self, proto: onnx.NodeProto) -> str:
+        """What to do about a branch: inputs of one word that decide can be given, what the network computes cannot."""
+        found = origins(proto.input[0], self._maker) if proto.input else []
+        deciding = [name for name in found if not self._statics[name].fixed]
+        shapes = [self._statics[name].shape for name in deciding]
+        if not shapes or any(shape is None or prod(shape) != 1 for shape in shapes):
+            return "what the network computes decides, so export the branch you mean"
+        options = " ".join(f"--value {name}=NUMBER" for name in deciding)
+        return f"give the input that decides with {options}, or export the branch you mean"
 
 
 def _opsets(model: onnx.ModelProto) -> dict[str, int]:

@@ -1,19 +1,19 @@
 """Operators that compute without multiplying matrices: activations, norms, pooling, reductions."""
 
 import re
-from math import prod
+from math import ceil, log2, prod
 
 from fadiff.workload.importers.onnx_front_end.node import Node
-from fadiff.workload.importers.operators import ImportFailure, Normalize, Pool, Reduce, Resize
+from fadiff.workload.importers.operators import ImportFailure, Lookup, Normalize, Pool, Reduce, Resize
 
 ELEMENTWISE = frozenset(
     (
         "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BiasAdd",
-        "BiasGelu", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil",
-        "Celu", "Clip", "Cos", "Cosh", "DequantizeLinear", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "FastGelu",
-        "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN",
-        "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or",
-        "PRelu", "Pow", "QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "QuantizeLinear",
+        "BiasGelu", "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike",
+        "Ceil", "Celu", "Clip", "Cos", "Cosh", "DequantizeLinear", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp",
+        "FastGelu", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf",
+        "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not",
+        "Or", "PRelu", "Pow", "QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", "QuantizeLinear",
         "QuickGelu", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
         "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "Where", "Xor",
     )
@@ -104,9 +104,10 @@ def dynamic_quantize(node: Node) -> None:
 
 
 def normalize(node: Node) -> None:
-    """Softmax and norms: each word depends on all along some axes."""
+    """Softmax, norms, and rotary embeddings: each word depends on all along some axes. Other inputs are parameters."""
     axes, function = _normalized_axes(node)
-    _normalize(node, tuple(filter(None, node.inputs)), axes, function, node.outputs[0])
+    rest = [name for i, name in enumerate(node.inputs) if i > 0 and name and node.fixed(i)]
+    _normalize(node, (node.read(0), *rest), axes, function, node.outputs[0])
 
 
 def _normalize(node: Node, inputs: tuple[str, ...], axes: tuple[int, ...], function: str, output: str) -> None:
@@ -117,6 +118,9 @@ def _normalized_axes(node: Node) -> tuple[tuple[int, ...], str]:
     rank = len(node.shape(0))
     image = tuple(range(2, rank))
     match node.type:
+        case "QLinearSoftmax":
+            axis = node.axis(node.integer("axis", -1), rank)
+            return ((axis,) if node.integer("opset", 13) >= 13 else tuple(range(axis, rank))), "softmax"
         case "Softmax" | "LogSoftmax" | "Hardmax":
             axis = node.axis(node.integer("axis", -1 if node.opset >= 13 else 1), rank)
             return ((axis,) if node.opset >= 13 else tuple(range(axis, rank))), "softmax"
@@ -133,7 +137,9 @@ def _normalized_axes(node: Node) -> tuple[tuple[int, ...], str]:
         case "MeanVarianceNormalization":
             axes = node.integers("axes", (0, 2, 3)) or ()
             return tuple(node.axis(axis, rank) for axis in axes), "instance_norm"
-        case _:  # CumSum
+        case "RotaryEmbedding":
+            return (rank - 1,), "rotary"
+        case _:  # CumSum, CumProd
             axes = node.numbers(1)
             return tuple(node.axis(axis, rank) for axis in axes) if axes else tuple(range(rank)), "cumsum"
 
@@ -200,6 +206,17 @@ def resize(node: Node) -> None:
         node.elementwise("identity", node.inputs[:1], node.outputs[0])
         return
     node.emit(Resize(name=node.name, type=node.type, inputs=(node.read(0),), outputs=(node.outputs[0],)))
+
+
+def noise(node: Node) -> None:
+    """Random words: they depend on no other words, and are there before the network runs."""
+    node.emit(Lookup(name=node.name, type=node.type, inputs=(), outputs=(node.outputs[0],)))
+
+
+def fourier(node: Node) -> None:
+    """A fast Fourier transform: a complex product, four real ones, for two words in each of log2(n) rounds."""
+    longest = max((*node.shape(0)[1:-1], 2) if node.type == "DFT" else (2 * node.out()[-2], 2))
+    node.opaque("a fast Fourier transform is no matrix product", 2 * prod(node.out()[:-1]) * ceil(log2(longest)))
 
 
 def grid_sample(node: Node) -> None:
