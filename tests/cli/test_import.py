@@ -109,7 +109,7 @@ def test_what_is_not_modelled_is_told_with_its_share(mystery: Path, tmp_path: Pa
             "size '' is no whole number: write sizes such as 224, and shapes such as 1x3x224x224",
         ),
         (("--value", "image=many"), "--value 'many' is no number"),
-        (("--dim", "batch=0"), "layer 'a': dimension N is 0"),
+        (("--dim", "batch=0"), "Conv 'a' has nothing to multiply: 'image' is [0, 3, 16, 16], which is empty"),
         (("--dim", "batch=1", "-o", "nowhere/net.yaml"), "its folder nowhere does not exist"),
     ],
 )

@@ -113,6 +113,62 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
     assert "MatMul 'out' multiplies [4, 5] by [6, 7], which do not fit" in refusal(net.save(tmp_path, "out"))
 
 
+def test_sums_that_do_not_fit_show_what_they_are_given(tmp_path: Path) -> None:
+    """An image of another size than the model was made for: two paths through it do not meet."""
+    net = GraphBuilder()
+    x = net.input("x", (1, 3, "size", "size"))
+    halves = net.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    doubled = net.add("Resize", halves, "", net.constant(1, 1, 2, 2))
+    net.conv(net.add("Add", x, doubled, name="sum"), (3, 4), name="out", norm=False)
+    path = net.save(tmp_path, "out")
+    assert import_onnx(path, dims={"size": 8}).workload["out"].dims.P == 8
+    told = refusal(path, dims={"size": 9})
+    assert "Add 'sum' is given [1, 3, 9, 9] and [1, 3, 8, 8], which do not fit together" in told
+    assert told.endswith(": was the model made for another input shape?")
+
+
+@pytest.mark.parametrize("kind", ["Conv", "AveragePool"])
+def test_a_window_larger_than_the_image(kind: str, tmp_path: Path) -> None:
+    net = GraphBuilder()
+    x = net.input("x", (1, 4, 16))
+    made = net.add("Conv", x, net.weight(4, 4, 32)) if kind == "Conv" else net.add(kind, x, kernel_shape=[32])
+    net.add("Conv", made, net.weight(2, 4, 1), name="out")
+    told = refusal(net.save(tmp_path, "out"))
+    assert "slides a window over [1, 4, 16], which is smaller than the window: give larger inputs" in told
+
+
+def test_a_layer_without_words(tmp_path: Path) -> None:
+    """A convolution over a part of an input that is too short to have one, and a sum over its one column."""
+    net = GraphBuilder()
+    part = net.add("Slice", net.input("x", (1, 4, 16)), net.integers(16), net.integers(99), net.integers(2))
+    y = net.add("Conv", part, net.weight(4, 4, 1), name="a")
+    net.add("ReduceSum", y, net.integers(1), keepdims=0, name="out")
+    told = refusal(net.save(tmp_path, "out"))
+    assert "Conv 'a' has nothing to multiply: 'Slice_" in told
+    assert told.endswith("is [1, 4, 0], which is empty: give larger inputs")
+
+
+def test_an_input_that_is_no_tensor(tmp_path: Path) -> None:
+    net = convolution(1, 3, 8, 8)
+    net.inputs.append(helper.make_tensor_sequence_value_info("many", TensorProto.FLOAT, None))
+    first = net.add("SequenceAt", "many", net.constant(0, scalar=True, kind=np.int64), name="first")
+    assert "input 'many' is no tensor but a sequence" in refusal(net.save(tmp_path, "out", first))
+
+
+def test_an_output_that_is_left_out_is_no_obstacle(tmp_path: Path) -> None:
+    """How long a window is, the run decides; the file says what shape it has all the same."""
+    net = convolution(1, 3, 8, 8)
+    net.input("length", (), TensorProto.INT64)
+    zero, one = (net.constant(number, scalar=True, kind=np.int64) for number in (0, 1))
+    steps = net.add("Range", zero, "length", one)
+    net.add("Cast", steps, to=TensorProto.FLOAT, name="window")
+    model = net.model("out", "window")
+    model.graph.output[1].CopyFrom(helper.make_tensor_value_info("window", TensorProto.FLOAT, (10,)))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert [layer.name for layer in import_onnx(path).workload.layers] == ["out"]
+
+
 @pytest.mark.parametrize(
     ("shape", "sizes", "told"),
     [
@@ -127,7 +183,11 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
         (("b", 3, "b", 8), {"shapes": {"image": (1, 3, 2, 8)}}, "2 stands for dim 'b', which is 1"),
         (("b", 3, 8, 8), {"dims": {"b": -1}}, "dim 'b' is -1: give whole numbers from 0 to"),
         (("b", 3, 8, 8), {"dims": {"b": 2**31}}, "dim 'b' is 2147483648: give whole numbers from 0 to"),
-        (("b", 3, 8, 8), {"dims": {"b": 0}}, "layer 'out': dimension N is 0: it is at least 1"),
+        (
+            ("b", 3, 8, 8),
+            {"dims": {"b": 0}},
+            "nothing to multiply: 'image' is [0, 3, 8, 8], which is empty: give larger inputs",
+        ),
         (("b", 3, "h", "h"), {"dims": {"b": 2**30, "h": 2**30}}, "has more than 2^53 words: make it smaller"),
         (("b", 3, "h", "h"), {"dims": {"b": 2**20, "h": 2**14}}, "layer 'out': it has more than 2^53 MACs"),
     ],

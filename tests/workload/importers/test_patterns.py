@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import fadiff
 from fadiff.workload import Dims, Layer
 from fadiff.workload.importers import ImportedModel, ImportFailure, import_onnx
 from workload.importers.graphs import GraphBuilder
@@ -371,6 +372,14 @@ def test_a_layer_of_few_channels_waits_for_as_many_tensors(imports):
     assert "must be written" in (edges(imported)["a1", "a2", "input"] or "")
 
 
+def test_many_tensors_that_are_waited_for_are_told_in_one_note(imports):
+    net, x = image()
+    parts = [net.conv(x, (8, 1), 3, norm=False, name=f"a{i}") for i in range(6)]
+    net.conv(net.add("Concat", *parts, axis=2), (1, 4), norm=False, name="b")
+    (note,) = imports(net, "b").report.notes
+    assert note == "b waits for a4, a3, a2 and 2 more as well, which the network does not say"
+
+
 @pytest.mark.parametrize(
     ("kind", "attributes", "inputs", "words"),
     [
@@ -635,6 +644,56 @@ def test_keys_from_before_are_read_from_dram(imports):
     assert found["scores", "values", "input"] is None
 
 
+def test_a_concatenation_with_a_slice_fuses_what_is_whole(imports):
+    """The block of YOLOv8: half of the channels go around, and are read from DRAM; the rest need not be."""
+    net, x = image()
+    y = net.conv(x, (8, 16), norm=False, name="a")
+    halves = net.add_all("Split", y, net.integers(8, 8), outputs=2, name="halves", axis=1)
+    z = net.conv(halves[1], (8, 8), 3, norm=False, name="b")
+    joined = net.add("Concat", *halves, z, axis=1, name="join")
+    net.conv(net.add("Relu", joined), (24, 8), norm=False, name="c")
+    imported = imports(net, "c")
+    found = edges(imported)
+    assert found["a", "b", "input"] == found["a", "c", "input"] == "Split halves takes a part of it"
+    assert found["b", "c", "input"] is None
+    network = imported.workload
+    assert [operand.source for operand in network["c"].inputs] == ["a", "a", "b"]
+    assert network.input_channels(network["c"]) == (8, 8, 8)
+    machine = fadiff.load_hardware("gemmini-large")
+    assert fadiff.verify(fadiff.greedy(network, machine)).holds
+
+
+def test_a_piece_of_more_layers_than_channels_is_not_read_piece_by_piece(imports):
+    """The one channel that two layers leave together cannot be shared out between them."""
+    net, x = image()
+    several = [net.conv(x, (8, 1), norm=False, name=name) for name in ("a", "b")]
+    rows = net.add("Concat", *several, axis=2)
+    half = net.add("Slice", rows, net.integers(0), net.integers(16), net.integers(2))
+    whole = net.conv(x, (8, 4), norm=False, name="c")
+    net.conv(net.add("Concat", half, whole, axis=1, name="join"), (5, 8), norm=False, name="d")
+    assert edges(imports(net, "d"))["c", "d", "input"] == "Concat join joins it with a tensor that goes through DRAM"
+
+
+def test_a_norm_of_a_single_row_is_one_of_channels(imports):
+    """The mean of all channels is a single word where there is one row, and the row is all it needs."""
+    net = GraphBuilder(opset=13)
+    y = net.linear(net.input("x", (1, 8)), 8, 16, name="a")
+    net.linear(net.layer_norm(y, 16), 16, 4, name="b")
+    imported = imports(net, "b")
+    assert edges(imported) == {("a", "b", "input"): None}
+    assert imported.workload["a"].epilogue == ("bias", "layer_norm")
+
+
+def test_planes_that_are_skipped_cannot_be_fused(imports):
+    net = GraphBuilder()
+    x = net.input("x", (1, 3, 8, 16, 16))
+    y = net.add("Conv", x, net.weight(4, 3, 1, 3, 3), name="a", pads=[0, 1, 1, 0, 1, 1])
+    net.add("Conv", y, net.weight(6, 4, 1, 1, 1), name="b", strides=[2, 1, 1])
+    imported = imports(net, "b")
+    assert imported.workload["b"].dims == Dims(N=4, K=6, C=4, P=16, Q=16)
+    assert edges(imported)["a", "b", "input"] == "only some of its planes are read, or planes of padding as well"
+
+
 def test_a_weight_made_of_two_layers_is_waited_for(imports):
     net = GraphBuilder()
     q, k, v = attention_inputs(net, 1, 1, 8, 6)
@@ -819,11 +878,34 @@ def test_a_branch_that_an_input_decides_needs_its_value(imports):
     net.input("fast", (), TensorProto.BOOL)
     path = net.save(imports.folder, branches(net, "fast"))
     with pytest.raises(
-        ImportFailure, match=r"If 'choice' chooses .* Conv inside: give the input that decides with --value"
+        ImportFailure, match=r"If 'choice' chooses .* Conv inside: give the input that decides with --value fast=NUMBER"
     ):
         import_onnx(path)
     for value, size in ((1, 3), (0, 1)):
         assert size == import_onnx(path, values={"fast": value}).workload.layers[1].dims.R
+
+
+@pytest.mark.parametrize("shape", [(), (1,), ("batch", 1)])
+def test_a_value_has_the_shape_of_its_input(imports, shape: tuple[int | str, ...]):
+    """The rate of a sound decides, whether it is a number or a list of one."""
+    net, x = image()
+    net.conv(x, (8, 8), 3, norm=False, name="a")
+    rate = net.add("Squeeze", net.input("rate", shape, TensorProto.INT64))
+    fast = net.add("Equal", rate, net.constant(16000, scalar=True, kind=np.int64))
+    path = net.save(imports.folder, branches(net, fast))
+    with pytest.raises(ImportFailure, match=r"give the input that decides with --value rate=NUMBER"):
+        import_onnx(path, dims={"batch": 1} if "batch" in shape else {})
+    assert import_onnx(path, values={"rate": 16000}).workload.layers[1].dims.R == 3
+    assert import_onnx(path, values={"rate": 8000}).workload.layers[1].dims.R == 1
+
+
+def test_a_branch_that_the_network_decides_cannot_be_given(imports):
+    net, x = image()
+    net.conv(x, (8, 8), 3, norm=False, name="a")
+    best = net.add("ReduceMax", "a", keepdims=0)
+    path = net.save(imports.folder, branches(net, net.add("Greater", best, net.constant(0.5, scalar=True))))
+    with pytest.raises(ImportFailure, match=r"Conv inside: what the network computes decides, so export the branch"):
+        import_onnx(path)
 
 
 def test_a_choice_without_products_is_no_obstacle(imports):

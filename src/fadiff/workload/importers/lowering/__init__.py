@@ -76,6 +76,8 @@ def lower(graph: OperatorGraph) -> ImportedModel:
             net.fixed.update(operator.outputs)
             net.folded[number] = "a constant"
             continue
+        if isinstance(operator, Convolution | Product | Recurrent):
+            _check_words(graph, operator)
         if isinstance(operator, Opaque):
             net.not_modelled.append(NotModelled(number, operator.reason, operator.macs))
         _LOWERED_BY[type(operator)](net, number, operator)
@@ -84,7 +86,15 @@ def lower(graph: OperatorGraph) -> ImportedModel:
             for layer, resizes in net.values[name].sources:
                 net.drafts[layer].is_output.append(resizes)
     if not any(draft.kind == "mac" for draft in net.drafts):
-        raise ImportFailure(f"{graph.name}: it has no convolution and no matrix product: there is nothing to schedule")
+        raise ImportFailure("it has no convolution and no matrix product: there is nothing to schedule")
     edges = Edges(net)
     workload = Workload(printable(graph.name) or "network", tuple(edges.layers()))
     return ImportedModel(workload, account(net, edges, workload))
+
+
+def _check_words(graph: OperatorGraph, operator: Operator) -> None:
+    """A layer without a single word to read or to make is no layer."""
+    for name in filter(None, (*operator.inputs[:2], *operator.outputs[:1])):
+        if 0 in graph.shape(name):
+            told = f"{operator.type} {operator.name!r} has nothing to multiply: {name!r} is {list(graph.shape(name))}"
+            raise ImportFailure(f"{told}, which is empty: give larger inputs")

@@ -119,11 +119,13 @@ def _inputs(net: Net, value: Value, rank: int, image: Image) -> list[Operand]:
         return [Operand(None, "input")]
     if image.planes > 1:
         return scattered(value, "input", "kernel planes are unrolled into channels")
+    if rank == MOST_IMAGE_AXES + 2 and value.shape[2] != image.depth:
+        return scattered(value, "input", "only some of its planes are read, or planes of padding as well")
     if not value.parts or (len(value.parts) > 1 and value.axis != 1):
         return scattered(value, "input")
     found: list[Operand] = []
     for part in value.parts:
-        reason = value.reason
+        reason = value.reason or part.reason
         if part.layer is not None and not _is_image(net, part, rank):
             reason = reason or "its rows and columns are not those of the image that is read"
         if part.layer is None:

@@ -21,6 +21,7 @@ from fadiff.workload.layer import Input, Layer, VectorOp, WorkloadError
 
 Place = tuple[int, int]
 """An operand: the number of its layer, and its place there."""
+SHOWN_LOST = 3
 VIEWS: tuple[VectorOp, ...] = ("reshape", "transpose", "flatten")
 
 
@@ -33,9 +34,7 @@ class Edges:
         """Dependencies that the network cannot say."""
         for draft in net.drafts:
             draft.operands, lost = _bounded(draft)
-            for operand in lost:
-                if operand.layer is not None:
-                    self._lose(draft, operand.layer, operand.resizes)
+            self._lose(draft, [operand for operand in lost if operand.layer is not None])
         self.reasons: dict[Place, str | None] = {}
         self.readers: dict[int, list[Place]] = {layer: [] for layer in range(len(net.drafts))}
         for target, draft in enumerate(net.drafts):
@@ -50,11 +49,19 @@ class Edges:
             self._judge_edge(place)
         self._judge_shapes()
 
-    def _lose(self, draft: Draft, layer: int, resizes: Resizes) -> None:
-        """A dependency without an operand: the tensor is written all the same, as an output is."""
-        self.net.drafts[layer].is_output.append(resizes)
-        if not any(o.layer is not None and self.net.drafts[o.layer].needs >> layer & 1 for o in draft.operands):
-            self.notes.append(f"{draft.name} waits for {self.net.label(layer)} as well, which the network does not say")
+    def _lose(self, draft: Draft, lost: Sequence[Operand]) -> None:
+        """Dependencies without an operand: their tensors are written all the same, as outputs are."""
+        untold: list[str] = []
+        for operand in lost:
+            assert operand.layer is not None
+            self.net.drafts[operand.layer].is_output.append(operand.resizes)
+            others = [self.net.drafts[o.layer].needs for o in draft.operands if o.layer is not None]
+            if not any(needs >> operand.layer & 1 for needs in others):
+                untold.append(self.net.label(operand.layer))
+        if untold:
+            told = ", ".join(untold[:SHOWN_LOST])
+            more = f" and {len(untold) - SHOWN_LOST} more" if len(untold) > SHOWN_LOST else ""
+            self.notes.append(f"{draft.name} waits for {told}{more} as well, which the network does not say")
 
     def operand(self, place: Place) -> Operand:
         """The operand at a place."""

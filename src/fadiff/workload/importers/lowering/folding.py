@@ -135,7 +135,7 @@ def _on_several(net: Net, number: int, operator: Elementwise, base: Value, rest:
         vectors[step] = vectors[step]._replace(name=None, within=number)
     vectors[number] = Vector(name, functions, resizes_of(base), compound=bool(mine))
     moved = frozenset[str]().union(*(value.moved for value in rest)) - kept_together(name)
-    if pooled or any(prod(value.shape) == 1 for value in mine):
+    if pooled:
         moved |= WHOLE_IMAGE
     reason = base.reason
     if reason is None and not moved.isdisjoint(WHOLE_IMAGE):

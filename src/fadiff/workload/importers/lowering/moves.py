@@ -109,14 +109,20 @@ def concat(net: Net, number: int, operator: Concat) -> None:
         return
     if len(values) == len(joined) and (parts := _parts(net, values, operator.axis)) is not None:
         sources = frozenset[tuple[int, tuple[int, ...]]]().union(*(value.sources for value in values))
-        reasons = [value.reason for value in values if value.reason is not None]
-        net.values[name] = Value(shape, parts, operator.axis, sources, reason=reasons[0] if reasons else None)
+        net.values[name] = Value(shape, parts, operator.axis, sources)
         return
-    reason = f"{operator.type} {operator.name} joins along axis {operator.axis}, not along channels"
-    made = merged(name, values, shape, reason)
+    made = merged(name, values, shape, _why_joined(operator, values))
     along = [directions(net, value, (operator.axis,)) for value in values if value.view is not None]
     made = replace(made, moved=made.moved.union(*along), hint=_joined_hint(values, operator.axis, shape))
     net.values[name] = made if made.sources else Value(shape, (Part(None),))
+
+
+def _why_joined(operator: Concat, values: list[Value]) -> str:
+    """Why a concatenation is not read piece by piece: a piece that nobody can read so, or the axis."""
+    told = f"{operator.type} {operator.name}"
+    if any(value.reason is not None and not value.parts for value in values):
+        return f"{told} joins it with a tensor that goes through DRAM"
+    return f"{told} joins along axis {operator.axis}, not along channels"
 
 
 def _joined_hint(values: list[Value], axis: int, shape: tuple[int, ...]) -> Part | None:
@@ -134,7 +140,8 @@ def _joined_hint(values: list[Value], axis: int, shape: tuple[int, ...]) -> Part
 def _parts(net: Net, values: list[Value], axis: int) -> tuple[Part, ...] | None:
     """Stored tensors whose channels lie end to end; None where other axes do, or where the rest differs.
 
-    A network input may lie between them, as long as there is a stored tensor to show what the other axes are.
+    A network input may lie between them, or words that nobody can follow, such as a slice: these are read from DRAM.
+    There must be a stored tensor to show what the other axes are.
     """
     parts: list[Part] = []
     rests: set[object] = set()
@@ -142,10 +149,13 @@ def _parts(net: Net, values: list[Value], axis: int) -> tuple[Part, ...] | None:
         if len(value.parts) > 1 and value.axis != axis:
             return None
         if not value.parts:
-            return None
+            if len(value.sources) > value.shape[axis]:  # each brings a channel at least
+                return None
+            parts += [Part(layer, resizes=resizes, reason=value.reason) for layer, resizes in sorted(value.sources)]
+            continue
         for part in value.parts:
-            parts.append(part)
-            if part.layer is None:
+            parts.append(part if part.layer is None else replace(part, reason=part.reason or value.reason))
+            if part.layer is None or (part.reason is not None and part.axes is None):
                 continue
             if part.axes is None or part.padded:
                 return None

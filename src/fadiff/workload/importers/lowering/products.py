@@ -186,7 +186,7 @@ def _source_operands(
     if len(value.parts) > 1:
         # A concatenation is read piece by piece where it runs along the channels.
         if exact_rows and not letters.groups and letters.channels == source.letters[value.axis]:
-            return [_piece(part, value.reason) for part in value.parts]
+            return [_piece(part, value.reason or part.reason) for part in value.parts]
         return scattered(value, "input", "it is a concatenation, but not of input channels")
     part = value.view
     assert part is not None

@@ -16,7 +16,8 @@ class Part:
 
     `layer` is the number of the layer; None is a network input. `axes` says where the axes of the view lie in the
     stored tensor after `resizes`; None where that is not known. `viewed`: it was reshaped or transposed. `padded`: its
-    image axes are longer than what is stored.
+    image axes are longer than what is stored. `reason` says why this piece of a concatenation cannot be read on chip,
+    though others may be.
     """
 
     layer: int | None
@@ -24,6 +25,7 @@ class Part:
     resizes: Resizes = ()
     viewed: bool = False
     padded: bool = False
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ class Value:
         """The tensor that shows what its axes are, exactly or not."""
         if not self.parts:
             return self.hint
-        part = next((part for part in self.parts if part.layer is not None), None)
+        made = [part for part in self.parts if part.layer is not None]
+        part = next((part for part in made if part.axes is not None), made[0] if made else None)
         if part is None or part.axes is None or len(self.parts) == 1:
             return part
         before, after = part.axes[: self.axis], part.axes[self.axis + 1 :]
