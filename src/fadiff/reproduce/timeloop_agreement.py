@@ -25,6 +25,7 @@ CYCLE_ROUNDING = 1.0
 
 PAPER_ACCESS_ACCURACY = 0.96
 PAPER_TAU = {"latency": 1.0, "energy": 0.7804}
+PAPER_RHO = {"latency": 1.0, "energy": 0.9218}
 """What the FADiff paper reports for its own model against Timeloop."""
 
 

@@ -14,6 +14,7 @@ from fadiff.reproduce.timeloop_agreement import (
     ENERGY_ROUNDING_PJ,
     GROUPS,
     PAPER_ACCESS_ACCURACY,
+    PAPER_RHO,
     PAPER_TAU,
     Validation,
 )
@@ -108,7 +109,10 @@ def _rank_agreement(validation: Validation) -> Sheet:
                 for name, quantities in validation.ranks.items()
                 for what, found in quantities.items()
             ),
-            *(("the paper's model", what, f"{tau:.4f}", *["-"] * 6) for what, tau in PAPER_TAU.items()),
+            *(
+                ("the paper's model", what, f"{tau:.4f}", f"{PAPER_RHO[what]:.4f}", *["-"] * 5)
+                for what, tau in PAPER_TAU.items()
+            ),
         ],
         f"Kendall's tau-b and Spearman's rho over all rows, then their mean and minimum within the {validation.layers} "
         "sets of rows that share a layer and a machine; last, the mean relative difference.",

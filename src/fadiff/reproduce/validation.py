@@ -12,7 +12,7 @@ import numpy as np
 from fadiff.files import write_text
 from fadiff.reproduce.experiment import markdown_table, wrapped
 from fadiff.reproduce.timeloop import read_energies, read_reference
-from fadiff.reproduce.timeloop_agreement import PAPER_ACCESS_ACCURACY, PAPER_TAU, Validation, validate
+from fadiff.reproduce.timeloop_agreement import PAPER_ACCESS_ACCURACY, PAPER_RHO, PAPER_TAU, Validation, validate
 from fadiff.reproduce.timeloop_costs import MACHINES, ONE_WORD, OURS, QUANTITIES, TIMELOOPS, Cost
 from fadiff.reproduce.timeloop_figures import draw_accuracy, draw_scatter
 from fadiff.reproduce.timeloop_page import report
@@ -72,6 +72,8 @@ def _tell(desk: Desk, validation: Validation, page: str, accuracy: str, scatter:
         [
             ["access accuracy", f"{PAPER_ACCESS_ACCURACY:.0%}", f"{validation.access_accuracy:.4%}", "-"],
             *([f"tau of {of}", *(f"{tau:.4f}" for tau in (PAPER_TAU[of], timeloops[of].tau, ours[of].tau))]
+              for of in QUANTITIES),
+            *([f"rho of {of}", *(f"{rho:.4f}" for rho in (PAPER_RHO[of], timeloops[of].rho, ours[of].rho))]
               for of in QUANTITIES),
             *([f"mean difference of {of}", "-", *(f"{by[of].mean_relative_error:.4%}" for by in (timeloops, ours))]
               for of in QUANTITIES),
