@@ -250,3 +250,9 @@ def test_energy_and_latency_break_ties_by_the_other(better):
 
 def test_a_layer_of_ones_needs_no_search():
     assert greedy(network(mac("a", "K1")), MACHINE).mappings["a"] == Mapping(order2="GKCRSNPQ", order3="GKNPQCRS")
+
+
+def test_a_machine_without_energies_is_refused():
+    with pytest.raises(FadiffError) as refused:
+        search(WORKLOAD, machine(pj=MACHINE.pj._make([0.0] * 5)), offering(), Settings())
+    assert str(refused.value) == "all energies of 'toy' are 0, and so is every EDP: give some pj a value above 0"

@@ -155,6 +155,8 @@ def search(
     from fadiff.search.greedy import greedy
 
     began = time.monotonic()
+    if not any(hardware.pj):
+        raise FadiffError(f"all energies of {hardware.name!r} are 0, and so is every EDP: give some pj a value above 0")
     settings = replace(settings, deadline=began + budget_seconds)
     incumbent = Incumbent(settings.objective)
     first = incumbent.offer(greedy(workload, hardware))
