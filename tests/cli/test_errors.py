@@ -187,3 +187,26 @@ def damaged(folder: Path, damage: Callable[[dict[str, Any]], None]) -> Path:
     data = json.loads(path.read_text(encoding="utf-8"))
     damage(data)
     return write(folder, "damaged.json", json.dumps(data))
+
+
+def test_results_replace_neither_what_is_read_nor_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    net, chip = write(tmp_path, "net.yaml", NETWORK), write(tmp_path, "chip.yaml", MACHINE)
+    model = write(tmp_path, "model.onnx", "not read")
+    (tmp_path / "link.yaml").symlink_to(net)
+    for command, told in (
+        (("optimize", net, "-o", "net.yaml"), "net.yaml: this would replace a file that is read"),
+        (("optimize", net, "--trace", "link.yaml"), "link.yaml: this would replace a file that is read"),
+        (("optimize", net, "-H", chip, "--report", "chip.yaml"), "chip.yaml: this would replace a file that is read"),
+        (("import", model, "-o", "model.onnx"), "model.onnx: this would replace a file that is read"),
+        (("optimize", net, "-o", "new", "--trace", tmp_path / "new"), "two results would be written to this file"),
+    ):
+        assert told in refusal(*command)
+    assert net.read_text(encoding="utf-8") == NETWORK
+    assert chip.read_text(encoding="utf-8") == MACHINE
+    assert not (tmp_path / "new").exists()
+
+
+def test_devices_take_any_number_of_results(tmp_path: Path):
+    net = write(tmp_path, "net.yaml", NETWORK)
+    assert fadiff("optimize", net, "-m", "greedy", "-o", "/dev/null", "--trace", "/dev/null").exit_code == 0

@@ -84,6 +84,15 @@ def test_a_bad_trace_leaves_no_figure(desk: Path, tmp_path: Path):
     assert listed(tmp_path) == ["bad.json"]
 
 
+def test_the_trace_of_another_search_is_refused(desk: Path, tmp_path: Path):
+    data = json.loads((desk / "trace.json").read_text(encoding="utf-8"))
+    data["points"][-1]["best_edp_uj_cycles"] *= 2
+    other = write(tmp_path, "other.json", json.dumps(data))
+    sentence = refusal("plot", desk / "tiny.json", "-o", tmp_path / "out", "--trace", other)
+    assert "give the trace of the search that found this schedule" in sentence
+    assert listed(tmp_path) == ["other.json"]
+
+
 def test_an_illegal_schedule_is_refused(desk: Path, tmp_path: Path):
     data = json.loads((desk / "tiny.json").read_text(encoding="utf-8"))
     data["hardware"]["l2_bytes"] = 8

@@ -87,6 +87,13 @@ def test_tables_keep_within_the_terminal(width: int, monkeypatch: pytest.MonkeyP
     assert "…" not in shown
 
 
+def test_a_narrow_terminal_costs_no_digits_and_no_names(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = fadiff("evaluate", FUSED, "--layers").stdout
+    monkeypatch.setenv("COLUMNS", "50")
+    assert fadiff("evaluate", FUSED, "--layers").stdout == shown
+
+
 def test_a_wrong_stated_cost_is_refused(tmp_path: Path):
     path = schedule_file(tmp_path)
     data = json.loads(path.read_text(encoding="utf-8"))

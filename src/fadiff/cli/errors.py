@@ -2,6 +2,8 @@
 
 import errno
 import sys
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +35,29 @@ def read_schedule(path: Path) -> Schedule:
         raise RefusedScheduleError(path, illegal) from None
 
 
-def check_output(path: Path) -> None:
-    """Find out before the work, which may be long, that its result could not be written."""
-    if path.is_dir():
-        raise FadiffError(f"{path}: this is a folder: name a file in it")
-    if not path.parent.is_dir():
-        raise FadiffError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+def check_outputs(written: Iterable[Path | None], read: Sequence[Path | str | None] = ()) -> None:
+    """Find out before the work, which may be long, that results could not be written, or would destroy something.
+
+    Results must not replace each other, nor what they are made of. None stands for a file that was not asked for.
+    """
+    outputs = [path for path in written if path is not None]
+    for path in outputs:
+        if path.is_dir():
+            raise FadiffError(f"{path}: this is a folder: name a file in it")
+        if not path.parent.is_dir():
+            raise FadiffError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+        if any(_same_file(path, Path(one)) for one in read if one is not None and Path(one).is_file()):
+            raise FadiffError(f"{path}: this would replace a file that is read: choose another place")
+    for one, other in combinations(outputs, 2):
+        if _same_file(one, other):
+            raise FadiffError(f"{other}: two results would be written to this file: choose a place for each")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether writing to one loses what the other holds; what is written to a device is not kept anyway."""
+    if one.exists() and other.exists():
+        return one.is_file() and one.samefile(other)
+    return one.resolve() == other.resolve()
 
 
 class SentencesOnErrors(TyperGroup):

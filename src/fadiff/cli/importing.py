@@ -9,7 +9,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from fadiff.cli.errors import check_output
+from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json, network_json
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.tables import console, facts, percent, print_json, short, table
@@ -57,8 +57,7 @@ def import_(
       fadiff import bert.onnx --dim batch=1 --dim sequence=128 --strict
       fadiff import llama/config.json --dim seq=512 -o llama.yaml
     """
-    if output is not None:
-        check_output(output)
+    check_outputs((output,), (model,))
     imported = import_file(Path(model), *read_sizes(shape, dim, value))
     if strict and imported.report.not_modelled:
         raise _refusal(model, imported.report)

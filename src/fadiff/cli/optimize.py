@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fadiff.cli.errors import check_output
+from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json, Model
 from fadiff.cli.report import write_report
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
@@ -90,9 +90,7 @@ def optimize(
 
     find_method(method)
     seconds = parse_duration(budget)
-    for path in (output, trace, report):
-        if path is not None:
-            check_output(path)
+    check_outputs((output, trace, report), (model, hardware))
     workload = load_model(model, *read_sizes(shape, dim, value))
     machine = load_hardware(hardware)
     with LiveDisplay(workload.name, machine.name, seconds, shown=sys.stderr.isatty()) as display:

@@ -8,6 +8,7 @@ import typer
 from fadiff.cli.errors import read_schedule
 from fadiff.cli.evaluate import File
 from fadiff.cli.tables import console
+from fadiff.cli.traces import read_trace_of
 from fadiff.cost import evaluate as evaluate_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_bytes
@@ -60,7 +61,6 @@ def plot(
       fadiff plot resnet18.schedule.json --figure timeline -o timeline.pdf
     """
     from fadiff.report.figures import CONVERGENCE, FIGURES, FORMATS, figure_bytes
-    from fadiff.report.search_trace import read_trace
 
     for name in figure or ():
         if name not in FIGURES:
@@ -70,7 +70,7 @@ def plot(
         raise FadiffError("figure 'convergence' needs a trace: make one with fadiff optimize --trace FILE, and give it")
     paths = _paths(output, names, form, FORMATS)
     evaluation = evaluate_schedule(read_schedule(file))
-    steps = None if trace is None else read_trace(trace)
+    steps = None if trace is None else read_trace_of(evaluation, trace)
     # All figures are drawn before the first is written, so that an error leaves nothing behind.
     drawn = {path: figure_bytes(name, path.suffix[1:].lower(), evaluation, steps) for name, path in paths.items()}
     _make_folder(output, paths)

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fadiff.cli.errors import check_output, read_schedule
+from fadiff.cli.errors import check_outputs, read_schedule
 from fadiff.cli.evaluate import File
 from fadiff.cli.tables import console, kilobytes
+from fadiff.cli.traces import read_trace_of
 from fadiff.cost import evaluate
-from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.report.compare import compare_schedules
-from fadiff.report.search_trace import read_trace
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
@@ -58,14 +57,12 @@ def report(
       fadiff report resnet18.schedule.json -o resnet18.html
       fadiff report new.json --compare old.json --trace new.trace.json -o new.html
     """
+    read = read_schedule(file)
     target = Path(file.name).with_suffix(".html") if output is None else output
-    check_output(target)
-    for path in (file, compare, trace):
-        if path is not None and target.exists() and path.exists() and target.samefile(path):
-            raise FadiffError(f"{target}: the report would replace the file that it reads: choose another place")
-    schedule = evaluate(read_schedule(file))
+    check_outputs((target,), (file, compare, trace))
+    schedule = evaluate(read)
     comparison = None if compare is None else compare_schedules(evaluate(read_schedule(compare)), schedule)
-    searched = None if trace is None else _trace_of(schedule, trace)
+    searched = None if trace is None else read_trace_of(schedule, trace)
     size = write_report(target, schedule, trace=searched, comparison=comparison)
     console().print(f"Written to {target} ({kilobytes(size)}): open it in a browser.")
 
@@ -82,15 +79,3 @@ def write_report(
         page = report_html(evaluation, opponents(evaluation.schedule), trace=trace, comparison=comparison)
     write_text(path, page)
     return len(page.encode())
-
-
-def _trace_of(evaluation: "Evaluation", path: Path) -> "SearchTrace":
-    """The trace in a file, if it ends where the schedule is."""
-    trace = read_trace(path)
-    last, mine = trace.best_edp_uj_cycles[-1], evaluation.edp_uj_cycles
-    if abs(last - mine) > 1e-6 * mine:
-        raise FadiffError(
-            f"{path}: the search ends at an EDP of {last:.6g}, the schedule has {mine:.6g}: "
-            "give the trace of the search that found this schedule"
-        )
-    return trace

@@ -13,13 +13,18 @@ from rich.text import Text
 
 PLAIN_WIDTH = 100
 """Columns where there is no terminal to fill."""
+LEAST_WIDTH = 80
+"""Columns that tables take on any terminal: with fewer, digits and whole names would be left out of them. A narrower
+terminal breaks the lines, which is harder to read but true."""
 
 
 def console(*, err: bool = False) -> Console:
     """Where tables are printed. Names of layers and files are printed as they are: they hold no markup."""
     stream = sys.stderr if err else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Console(stderr=err, width=width, markup=False, highlight=False, emoji=False)
+    made = Console(stderr=err, width=width, markup=False, highlight=False, emoji=False)
+    made.width = max(made.width, LEAST_WIDTH)
+    return made
 
 
 def print_json(document: object) -> None:
