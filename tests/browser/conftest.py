@@ -39,7 +39,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Files by name: a block, a network with every section, one of 63 layers, one of 206, one with markup in names."""
+    """Files by name: a block, a network with every section, one of 63 layers, one of 206, two with odd names."""
     folder = tmp_path_factory.mktemp("reports")
     machine = load_hardware("gemmini-large")
     full = samples.large()
@@ -49,6 +49,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "mobilenet_v2": samples.page(greedy(load_model("mobilenet_v2"), machine)),
         "long": samples.page(samples.long()),
         "hostile": samples.page(samples.hostile()),
+        "wordy": samples.page(samples.wordy(), searched=True, other=samples.wordy()),
     }
     for name, text in pages.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

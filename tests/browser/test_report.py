@@ -1,12 +1,13 @@
 """The report in a real browser: drawn, answering to pointer and keyboard, light and dark, wide and narrow, on paper."""
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from browser.conftest import Desk
-from report.html.samples import HOSTILE, large
+from report.html.samples import HOSTILE, WORDY, large
 
 SECTIONS = [
     "Summary",
@@ -215,8 +216,12 @@ def test_a_long_network_fits_on_the_screen_with_its_names(desk: Desk):
     assert after["width"] > before["width"]
 
 
-def test_text_of_the_graph_stays_in_its_boxes(desk: Desk):
-    page = desk.open("mobilenet_v2")
+@pytest.mark.parametrize("name", ["mobilenet_v2", "wordy"])
+@pytest.mark.parametrize("smaller", [0, 3])
+def test_text_of_the_graph_stays_in_its_boxes(desk: Desk, name: str, smaller: int):
+    page = desk.open(name)
+    for _ in range(smaller):
+        page.get_by_role("button", name="Zoom out").click()
     outside = page.evaluate(
         """() => [...document.querySelectorAll('.graph.shown .node')].flatMap((node) => {
           const { right } = node.querySelector('.box').getBoundingClientRect();
@@ -225,6 +230,57 @@ def test_text_of_the_graph_stays_in_its_boxes(desk: Desk):
         })"""
     )
     assert outside == []
+
+
+def test_long_names_keep_the_ends_that_tell_them_apart(desk: Desk):
+    page = desk.open("wordy")
+    for i, place in enumerate(page.locator(f"{SHOWN} .name").all()):
+        assert (place.text_content() or "").endswith(f"_{i}")
+    page.locator("#costs").get_by_role("button", name="In order").click()
+    for i, link in enumerate(page.locator("table.bars tbody th button").all()):
+        assert re.fullmatch(rf"Stateful.*….*_{i}", link.inner_text())
+        assert link.get_attribute("title") == link.get_attribute("aria-label") == WORDY.format(i)
+        assert link.evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
+CROWDED = """() => [...document.querySelectorAll('.host > svg')].flatMap((picture) => {
+  const frame = picture.getBoundingClientRect();
+  const boxes = [...picture.querySelectorAll('text')].map((t) => [t.textContent, t.getBoundingClientRect()]);
+  const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 &&
+    Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+  const cut = boxes.filter(([, b]) => b.left < frame.left - 2 || b.right > frame.right + 2).map(([t]) => t);
+  const over = boxes.flatMap(([t, a], i) => boxes.slice(i + 1).filter(([, b]) => meet(a, b)).map(([u]) => `${t} ${u}`));
+  return [...cut, ...over];
+})"""
+
+
+@pytest.mark.parametrize("width", [320, 420, 900])
+def test_words_in_charts_have_their_room(desk: Desk, width: int):
+    page = desk.open("wordy", width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CROWDED) == []
+
+
+def test_reasons_and_heads_of_rows_are_read_without_scrolling_on_a_small_phone(desk: Desk):
+    page = desk.open("wordy", width=320)
+    assert page.locator("#why-not .scroll").evaluate("e => e.scrollWidth <= e.clientWidth")
+    for head in page.locator("#compare table.totals tbody th").all():
+        box = head.bounding_box()
+        assert box is not None
+        assert box["width"] >= 80
+    for card in page.locator(".card").all():
+        assert card.evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
+def test_a_search_that_found_nothing_better_says_so(desk: Desk, tmp_path: Path):
+    text = desk.reports["full"].read_text(encoding="utf-8")
+    flat = tmp_path / "flat.html"
+    flat.write_text(re.sub(r'"improvement":[\d.]+', '"improvement":1.0', text), encoding="utf-8")
+    desk.reports = {**desk.reports, "flat": flat}
+    said = desk.open("flat").locator("#search").inner_text()
+    assert "no EDP was found that is clearly below that at the start" in said
+    assert "times lower" not in said
+    assert "2.67 times lower EDP" in desk.open("full").locator("#search").inner_text()
 
 
 def test_names_that_are_markup_are_shown_as_they_are(desk: Desk):

@@ -149,3 +149,17 @@ def hostile() -> Schedule:
     groups = (Group((first.name,)), Group((second.name,)))
     machine = load_hardware("gemmini-small")
     return Schedule(workload, machine, groups, {first.name: mapping, second.name: mapping}, made_by)
+
+
+WORDY = "StatefulPartitionedCall/MODEL/block_{0}_expand_BN/FusedBatchNormV3;model/block_{0}_depthwise/Conv2D_{0}"
+"""Names as converters make them: long, alike, and in wide letters."""
+
+
+def wordy() -> Schedule:
+    """A chain of layers with such names, nothing fused."""
+    names = [WORDY.format(i) for i in range(8)]
+    sources = [None, *names[:-1]]
+    layers = (
+        Layer(name, "mac", Dims(N=4, K=8, C=8), (Input(source),)) for name, source in zip(names, sources, strict=True)
+    )
+    return greedy(Workload("wordy", tuple(layers)), load_hardware("gemmini-small"))

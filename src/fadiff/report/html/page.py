@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 STYLES = ("theme", "page", "parts", "charts", "sections", "narrow", "print")
 SCRIPTS = (
-    "format", "dom", "tooltip", "summary", "compare", "graph", "bars", "roofline", "flows", "costs", "timeline",
-    "nests", "whynot", "whatif", "search", "details", "main",
+    "format", "dom", "names", "tooltip", "summary", "compare", "graph", "bars", "roofline", "flows", "costs",
+    "timeline", "nests", "whynot", "whatif", "search", "details", "main",
 )  # fmt: skip
 """In the order they are put into the page: they share one scope, and the last one starts them."""
 

@@ -90,6 +90,7 @@ function summed(layer, at, kinds) {
 }
 
 const SHOWN_BARS = 24;
+const BAR_NAME = 200;
 
 function layerBars() {
   let view = "both";
@@ -97,6 +98,8 @@ function layerBars() {
   let all = data.layers.length <= SHOWN_BARS + 6;
   const place = h("div");
   const key = h("div");
+  const { fontWeight, fontFamily } = getComputedStyle(document.body);
+  const font = { fontWeight, fontFamily, fontSize: "13.5px" };
   const draw = () => {
     const { show, total, parts, lanes, words } = VIEWS[view];
     const sum = data.layers.reduce((a, l) => a + total(l), 0);
@@ -107,7 +110,7 @@ function layerBars() {
     if (hidden > 0) rows = rows.slice(0, SHOWN_BARS);
     const made = table(
       [
-        { title: "Layer", of: (l) => layerLink(l.name), head: true, class: "name" },
+        { title: "Layer", of: (l) => layerLink(l.name, shortened(l.name, BAR_NAME, font)), head: true, class: "name" },
         { title: "Group", of: (l) => groupBadge(l.group), class: "optional" },
         {
           title: words[0].toUpperCase() + words.slice(1),

@@ -150,11 +150,18 @@ const groupBadge = (group) => h("span", { class: "badge " + tone(group) }, "Grou
 const BOUND_FILL = { compute: "var(--mac)", L1: "var(--l1)", L2: "var(--l2)", L3: "var(--l3)" };
 const BOUND_NAME = { compute: "compute", L1: "L1", L2: "L2", L3: "DRAM" };
 const bound = (term) => h("span", { class: "bound", style: { "--fill": BOUND_FILL[term] } }, BOUND_NAME[term]);
-const layerLink = (name) =>
+/* A name that opens its layer; `words` stand for a name that is too long for its place. */
+const layerLink = (name, words = name) =>
   h(
     "button",
-    { type: "button", class: "link", onclick: (event) => openDetails(layerNumber.get(name), event.currentTarget) },
-    name,
+    {
+      type: "button",
+      class: "link",
+      title: words !== name && name,
+      "aria-label": words !== name && name,
+      onclick: (event) => openDetails(layerNumber.get(name), event.currentTarget),
+    },
+    words,
   );
 const trips = (counts) =>
   Object.entries(counts)

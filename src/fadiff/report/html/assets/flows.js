@@ -19,6 +19,9 @@ const FLOW_NAME = {
 const STATIONS = ["L3", "L2", "PE", "L1", "L3 again"];
 const STATION_NAME = { L3: "DRAM", L2: "L2", PE: "PE array", L1: "L1", "L3 again": "DRAM" };
 
+/* Where "DRAM reads" would run into "L2". */
+const NARROW_FLOWS = 330;
+
 /* Flows between stations, all of one tensor between the same two together. What L0 and the PEs exchange stays inside
    the array. */
 function stationFlows(value) {
@@ -97,6 +100,7 @@ function drawFlows(width, by) {
   const most = Math.max(...Object.values(load)) || 1;
   const [top, tall, bar] = [26, Math.max(150, Math.min(230, width * 0.34)), 9];
   const unit = tall / most;
+  const narrow = width < NARROW_FLOWS;
   const loop = Math.min(70, sum(back) * unit);
   const height = top + tall + 26 + (back.length ? loop + 26 : 0);
   const x = Object.fromEntries(
@@ -145,7 +149,7 @@ function drawFlows(width, by) {
         height: Math.max(2, load[station] * unit),
         rx: 2,
       }),
-      text(at, 11, STATION_NAME[station] + (i === 0 ? " reads" : last ? " writes" : ""), {
+      text(at, 11, STATION_NAME[station] + (narrow ? "" : i === 0 ? " reads" : last ? " writes" : ""), {
         "text-anchor": anchor,
         class: "mark",
       }),

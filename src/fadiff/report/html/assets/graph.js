@@ -21,7 +21,8 @@ function startGraph() {
     scale = Math.min(3, Math.max(0.08, wanted));
     shown.style.width = width * scale + "px";
     shown.style.height = height * scale + "px";
-    shown.classList.toggle("small", scale < SMALL);
+    const small = shown.classList.contains("small");
+    if (shown.classList.toggle("small", scale < SMALL) !== small) fitNames(shown);
     shown.classList.toggle("tiny", scale < TINY);
     view.scrollLeft = middle * width * scale - view.clientWidth / 2;
     view.scrollTop = centre * height * scale - view.clientHeight / 2;
@@ -45,6 +46,7 @@ function startGraph() {
     setScale(Math.min(1.15, room()[0] / width, most / height));
     view.scrollTo(0, 0);
   };
+  for (const picture of Object.values(pictures)) if (picture) fitNames(picture);
   let fit = pictures.whole && !onPhone() ? fitAll : fitWidth;
   const choose = () => (fit || (onPhone() !== (shown === pictures.narrow) ? fitWidth : () => {}))();
   choose();

@@ -11,7 +11,9 @@ function showSearch() {
   const restarts = search.restart_edp_uj_cycles.some((v) => v !== null);
   section(
     "search",
-    `The best legal schedule after each step: ${significant(search.improvement)} times lower EDP after ${significant(last)} s than at the start.`,
+    search.improvement < 1.005
+      ? `The best legal schedule after each step: in ${significant(last)} s no EDP was found that is clearly below that at the start.`
+      : `The best legal schedule after each step: ${significant(search.improvement)} times lower EDP after ${significant(last)} s than at the start.`,
     figure({
       title: "Best EDP over time",
       body: responsive((width) =>

@@ -157,7 +157,7 @@ function drawTimeline(timeline, width, scale) {
   ]);
   const axis =
     scale === "even"
-      ? text((left + width - right) / 2, height - 6, "layers in execution order, one step each", {
+      ? text((left + width - right) / 2, height - 6, width < 360 ? "layers, in order" : "layers in execution order, one step each", {
           "text-anchor": "middle",
         })
       : steps(total, Math.max(2, Math.floor(width / 130))).map((c) =>
