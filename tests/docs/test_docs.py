@@ -3,7 +3,7 @@
 import doctest
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import figures
+from benchmarks import figures, results
 from docs.pages import PAGES, ROOT, Command, anchors, blocks, commands, links, prose, spans, table, text_of
 from fadiff import Hardware, Schedule, Workload, evaluate, load_schedule
 from fadiff.cli import app
 from fadiff.hardware.file import HardwareFileModel
+from fadiff.reproduce.experiment import with_section
 from fadiff.schedule.legality import RULES
 from fadiff.search import METHODS, Incumbent, Settings, Status
 from fadiff.search.deadline import OutOfTimeError
@@ -233,6 +234,12 @@ def test_numbers_against_timeloop_are_those_of_the_report(page: Path):
     assert len(numbers) >= 5
     for number in numbers:
         assert number in report, number
+
+
+@pytest.mark.parametrize("section", [results.quality, results.speed])
+def test_sections_of_the_results_are_those_of_the_committed_numbers(section: Callable[[], str]):
+    page = text_of(ROOT / "docs" / "results.md")
+    assert with_section(page, section.__name__, section()) == page, "python -m benchmarks.results writes them anew"
 
 
 @pytest.mark.parametrize("tone", ["light", "dark"])
