@@ -72,10 +72,10 @@ def optimize(
 ) -> None:
     """Find a schedule for a network on an accelerator.
 
-    Mapping and fusion are optimized together, by gradient descent over many
-    restarts and an exact search around what they propose. Ctrl-C stops early
-    and keeps the best schedule so far. The schedule file is self-contained:
-    fadiff evaluate and fadiff verify need nothing else.
+    Mapping and fusion are optimized together, by an exact search and by
+    gradient descent over many restarts. Ctrl-C stops early and keeps the best
+    schedule so far. The schedule file is self-contained: fadiff evaluate and
+    fadiff verify need nothing else.
 
     Examples:
       fadiff optimize resnet18 -o resnet18.schedule.json
