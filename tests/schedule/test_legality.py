@@ -452,6 +452,7 @@ def test_a_file_that_breaks_a_rule_is_refused_with_the_rule_in_the_message(case,
     with pytest.raises(FadiffError) as refused:
         load_schedule(path)
     message = str(refused.value)
+    assert message.startswith(f"{path}: ")
     assert f"{rule}: " in message
     assert all(part in message for part in told)
     assert all(layer in message for layer in layers)

@@ -10,29 +10,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from fadiff.cost import load_schedule
 from fadiff.errors import FadiffError
-from fadiff.schedule import Schedule
 from fadiff.schedule.legality import IllegalScheduleError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-
-
-class RefusedScheduleError(FadiffError):
-    """A schedule file that breaks rules: one sentence for each, with the name of the file."""
-
-    def __init__(self, path: Path, illegal: IllegalScheduleError) -> None:
-        self.sentences = [f"{path}: {violation}" for violation in illegal.violations]
-        super().__init__("\n".join(self.sentences))
-
-
-def read_schedule(path: Path) -> Schedule:
-    """A schedule file that is legal and states the right cost."""
-    try:
-        return load_schedule(path)
-    except IllegalScheduleError as illegal:
-        raise RefusedScheduleError(path, illegal) from None
 
 
 def check_outputs(written: Iterable[Path | None], read: Sequence[Path | str | None] = ()) -> None:
@@ -87,8 +69,4 @@ class SentencesOnErrors(TyperGroup):
 
 
 def _sentences(error: FadiffError) -> list[str]:
-    if isinstance(error, RefusedScheduleError):
-        return error.sentences
-    if isinstance(error, IllegalScheduleError):
-        return [str(violation) for violation in error.violations]
-    return [str(error)]
+    return error.sentences if isinstance(error, IllegalScheduleError) else [str(error)]

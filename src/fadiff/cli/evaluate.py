@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from fadiff.cli.errors import read_schedule
 from fadiff.cli.networks import Json
 from fadiff.cli.summary import groups_table, layer_tables, totals_table
 from fadiff.cli.tables import console, print_json
 from fadiff.cost import evaluate as evaluate_schedule
+from fadiff.cost import load_schedule
 from fadiff.report.breakdown import breakdown
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A schedule file (JSON).", show_default=False)]
@@ -32,7 +32,7 @@ def evaluate(
       fadiff evaluate resnet18.schedule.json
       fadiff evaluate resnet18.schedule.json --layers
     """
-    costs = breakdown(evaluate_schedule(read_schedule(file)))
+    costs = breakdown(evaluate_schedule(load_schedule(file)))
     if json:
         print_json(asdict(costs))
         return

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fadiff.cli.errors import check_outputs, read_schedule
+from fadiff.cli.errors import check_outputs
 from fadiff.cli.evaluate import File
 from fadiff.cli.tables import console, kilobytes
 from fadiff.cli.traces import read_trace_of
-from fadiff.cost import evaluate
+from fadiff.cost import evaluate, load_schedule
 from fadiff.files import write_text
 from fadiff.report.compare import compare_schedules
 
@@ -57,11 +57,11 @@ def report(
       fadiff report resnet18.schedule.json -o resnet18.html
       fadiff report new.json --compare old.json --trace new.trace.json -o new.html
     """
-    read = read_schedule(file)
+    read = load_schedule(file)
     target = Path(file.name).with_suffix(".html") if output is None else output
     check_outputs((target,), (file, compare, trace))
     schedule = evaluate(read)
-    comparison = None if compare is None else compare_schedules(evaluate(read_schedule(compare)), schedule)
+    comparison = None if compare is None else compare_schedules(evaluate(load_schedule(compare)), schedule)
     searched = None if trace is None else read_trace_of(schedule, trace)
     size = write_report(target, schedule, trace=searched, comparison=comparison)
     console().print(f"Written to {target} ({kilobytes(size)}): open it in a browser.")

@@ -12,12 +12,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fadiff.cli.errors import read_schedule
 from fadiff.cli.evaluate import File
 from fadiff.cli.networks import Json
 from fadiff.cli.summary import header
 from fadiff.cli.tables import console, facts, kilobytes, print_json, table
-from fadiff.cost import evaluate
+from fadiff.cost import evaluate, load_schedule
 from fadiff.hardware import Hardware
 from fadiff.report.agreement import Agreement, WordCount, compare
 from fadiff.schedule import Schedule
@@ -53,7 +52,7 @@ def verify(
       fadiff verify resnet18.schedule.json
       fadiff verify resnet18.schedule.json --seed 7 --layers
     """
-    schedule = read_schedule(file)
+    schedule = load_schedule(file)
     agreement = _run(schedule, seed)
     if json:
         print_json(_agreement_json(schedule, seed, agreement))

@@ -16,7 +16,7 @@ def load_schedule(path: Path | str) -> Schedule:
     """Read a schedule file; refuse it where it breaks a rule or states a wrong cost."""
     path = Path(path)
     schedule, stated = read_schedule(path)
-    check_legal(schedule)
+    check_legal(schedule, path)
     if stated is not None:
         computed = evaluate(schedule).stated()
         for key, value in stated.model_dump().items():

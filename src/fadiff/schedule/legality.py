@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 
 from fadiff.errors import FadiffError
 from fadiff.schedule.footprint import footprint, group_steps
@@ -24,11 +25,12 @@ class Violation:
 
 
 class IllegalScheduleError(FadiffError):
-    """A schedule that breaks rules; `violations` lists all of them."""
+    """A schedule that breaks rules; `violations` lists all of them, `sentences` says them with the file's name."""
 
-    def __init__(self, violations: list[Violation]) -> None:
-        super().__init__("; ".join(map(str, violations)))
+    def __init__(self, violations: list[Violation], file: Path | None = None) -> None:
         self.violations = violations
+        self.sentences = [f"{file}: {violation}" if file else str(violation) for violation in violations]
+        super().__init__("; ".join(self.sentences))
 
 
 def violations(schedule: Schedule) -> list[Violation]:
@@ -36,10 +38,10 @@ def violations(schedule: Schedule) -> list[Violation]:
     return [violation for rule in RULES.values() for violation in rule(schedule)]
 
 
-def check_legal(schedule: Schedule) -> None:
-    """Raise :class:`IllegalScheduleError` unless the schedule is legal."""
+def check_legal(schedule: Schedule, file: Path | None = None) -> None:
+    """Raise :class:`IllegalScheduleError` unless the schedule, which may come from a file, is legal."""
     if broken := violations(schedule):
-        raise IllegalScheduleError(broken)
+        raise IllegalScheduleError(broken, file)
 
 
 def factors(schedule: Schedule) -> Iterator[Violation]:
