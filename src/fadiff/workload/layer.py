@@ -48,6 +48,9 @@ class Dims(NamedTuple):
 
 
 DIMS: tuple[str, ...] = Dims._fields
+TENSORS = "WIO"
+RELEVANT: dict[str, str] = {"W": "GKCRS", "I": "GNCPQRS", "O": "GNKPQ"}
+"""The dims each tensor of a MAC layer depends on; rows of I on P and R, its columns on Q and S."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ class Input:
 class Layer:
     """One loop nest and the vector operators folded into it.
 
-    `out` is (P', Q'), the rows and columns stored after the epilogue; None where it keeps P and Q.
+    `out` is (P', Q'), the rows and columns stored after the epilogue; None where it keeps P and Q. `pad` is the zero
+    padding above and to the left of the input; None where nobody says it.
     """
 
     name: str
@@ -84,6 +88,7 @@ class Layer:
     epilogue: tuple[VectorOp, ...] = ()
     out: tuple[int, int] | None = None
     repeat: int = 1
+    pad: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         problem = next(_layer_problems(self), None)
@@ -109,6 +114,17 @@ class Layer:
     def input_cols(self) -> int:
         """V = (Q-1)*stride + (S-1)*dilation + 1."""
         return (self.dims.Q - 1) * self.stride[1] + (self.dims.S - 1) * self.dilation[1] + 1
+
+    def pad_before(self, axis: int, stored: int) -> int:
+        """Zero padding above (axis 0) or to the left (axis 1) of an input of which `stored` rows or columns arrive.
+
+        Where the layer does not say it: half of the kernel's reach, but no more than what it reads beyond the stored
+        rows, pad = min(floor((R-1)*dilation/2), max(0, H - P')).
+        """
+        if self.pad is not None:
+            return self.pad[axis]
+        reach = ((self.dims.R, self.dims.S)[axis] - 1) * self.dilation[axis]
+        return min(reach // 2, max(0, (self.input_rows, self.input_cols)[axis] - stored))
 
     @property
     def stored(self) -> tuple[int, int]:

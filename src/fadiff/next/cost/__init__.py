@@ -1,0 +1,1 @@
+"""The cost model of edition 2, once, for arrays."""

@@ -1,0 +1,1 @@
+"""Runs a schedule on real integers: a witness that shares nothing with the cost model."""

@@ -1,0 +1,178 @@
+"""The schedule as a value. The whole grammar, on one screen:
+
+.. code-block:: text
+
+    Schedule = workload, machine, groups in execution order, one Mapping per MAC layer
+    Group    = layers in execution order, shared trip counts, nesting of the shared loops
+    Mapping  = for each node of the machine a factor of every dim; for each memory a loop order (outer to inner)
+
+A group of one layer is a layer that runs on its own; every edge inside a group is fused. Whether a schedule is
+*legal* is a question for :mod:`fadiff.next.schedule.rules`: values here may be wrong, but never malformed.
+"""
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from fadiff.errors import FadiffError
+from fadiff.next.hardware import Machine
+from fadiff.workload import Dims, Edge, Workload
+
+DEFAULT_ORDER = "GNPQKCRS"
+"""Loop order of a memory that states none."""
+
+SHARED_LOOPS = "GNPQX"
+"""Loops a group may share: three output dims, the groups of G, and the channel loop X."""
+
+
+class ScheduleError(FadiffError):
+    """A schedule that cannot be read as one: layers missing, orders that are no permutation."""
+
+
+class Trips(NamedTuple):
+    """Trip counts of a group's shared loops."""
+
+    G: int = 1
+    N: int = 1
+    P: int = 1
+    Q: int = 1
+    X: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """How one MAC layer is tiled: factors of every node, temporal at a memory and spatial at an axis, and loop orders.
+
+    The first memory's factors include the trips that the layer's group shares.
+    """
+
+    factors: tuple[Dims, ...]
+    """One per node of the machine, outermost first."""
+    orders: tuple[str, ...]
+    """One per memory of the machine, outermost first; outer to inner."""
+
+    def __post_init__(self) -> None:
+        for order in self.orders:
+            if sorted(order) != sorted(DEFAULT_ORDER):
+                raise ScheduleError(f"order {order!r} must hold each of {DEFAULT_ORDER} once, outer to inner")
+
+    @classmethod
+    def of(
+        cls, machine: Machine, factors: MappingOf[str, Dims], orders: MappingOf[str, str] | None = None
+    ) -> "Mapping":
+        """A mapping from factors by node name and orders by memory name; what is left out is 1, or in any order."""
+        orders = orders or {}
+        memories = [memory.name for memory in machine.memories]
+        for name in factors:
+            if name not in machine.number:
+                told = ", ".join(node.name for node in machine.nodes)
+                raise ScheduleError(f"{name!r} is no node of {machine.name}: its nodes are {told}")
+        for name in orders:
+            if name not in memories:
+                raise ScheduleError(f"{name!r} is no memory of {machine.name}: its memories are {', '.join(memories)}")
+        return cls(
+            tuple(factors.get(node.name, Dims()) for node in machine.nodes),
+            tuple(orders.get(name, DEFAULT_ORDER) for name in memories),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers that run as one loop nest: shared loops outside, its layers one after the other inside.
+
+    `loops` nests the shared loops, outer to inner; letters left out follow in the order G, N, P, Q.
+    """
+
+    layers: tuple[str, ...]
+    trips: Trips = Trips()
+    loops: str = "GNPQ"
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise ScheduleError("a group has no layers: remove it")
+        if len(set(self.loops)) != len(self.loops) or not set(self.loops) <= set(SHARED_LOOPS):
+            raise ScheduleError(f"group {self.name}: loops is {self.loops!r}: name each of {SHARED_LOOPS} at most once")
+        if self.trips.X > 1 and "X" not in self.loops:
+            raise ScheduleError(f"group {self.name}: it shares X but loops {self.loops!r} does not say where X stands")
+        if min(self.trips) < 1:
+            raise ScheduleError(f"group {self.name}: trips are {self.trips}: each is at least 1")
+
+    @property
+    def nesting(self) -> str:
+        """All five shared loops, outer to inner."""
+        return self.loops + "".join(d for d in SHARED_LOOPS if d not in self.loops)
+
+    @property
+    def iterations(self) -> int:
+        """Shared iterations, X included."""
+        return prod(self.trips)
+
+    @property
+    def name(self) -> str:
+        """The group as messages call it."""
+        return "+".join(self.layers)
+
+    def x_dim(self, layer: str) -> str | None:
+        """The dim of a layer that the channel loop is a part of: K in its producer, C in its consumer."""
+        if self.trips.X == 1:
+            return None
+        return "K" if layer == self.layers[0] else "C"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a network runs on a machine."""
+
+    workload: Workload
+    machine: Machine
+    groups: tuple[Group, ...]
+    mappings: MappingOf[str, Mapping]
+    made_by: MappingOf[str, str | int] = field(default_factory=dict[str, str | int])
+
+    def __post_init__(self) -> None:
+        listed = [name for group in self.groups for name in group.layers]
+        known = {layer.name for layer in self.workload.layers}
+        for name in listed:
+            if name not in known:
+                raise ScheduleError(f"groups name {name!r}, which is not a layer of workload {self.workload.name!r}")
+        if len(set(listed)) < len(listed):
+            twice = next(name for name in listed if listed.count(name) > 1)
+            raise ScheduleError(f"groups list layer {twice!r} twice: list every layer once")
+        if missing := sorted(known - set(listed)):
+            raise ScheduleError(f"groups leave out {', '.join(map(repr, missing))}: list every layer once")
+        macs = {layer.name for layer in self.workload.layers if layer.is_mac}
+        if missing := sorted(macs - set(self.mappings)):
+            raise ScheduleError(f"mappings leave out {', '.join(map(repr, missing))}: every mac layer needs one")
+        if extra := sorted(set(self.mappings) - macs):
+            raise ScheduleError(
+                f"mappings name {', '.join(map(repr, extra))}: only mac layers of the workload have one"
+            )
+        nodes, memories = len(self.machine.nodes), len(self.machine.memories)
+        for name, mapping in self.mappings.items():
+            if (len(mapping.factors), len(mapping.orders)) != (nodes, memories):
+                raise ScheduleError(
+                    f"the mapping of {name!r} is for a machine of {len(mapping.factors)} nodes and "
+                    f"{len(mapping.orders)} memories; {self.machine.name} has {nodes} and {memories}"
+                )
+
+    @cached_property
+    def group_of(self) -> dict[str, Group]:
+        """The group of each layer."""
+        return {name: group for group in self.groups for name in group.layers}
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Place of each layer in execution order."""
+        names = (name for group in self.groups for name in group.layers)
+        return {name: i for i, name in enumerate(names)}
+
+    @cached_property
+    def fused_edges(self) -> tuple[Edge, ...]:
+        """Edges whose tensor stays on chip."""
+        return tuple(edge for edge in self.workload.edges if self.is_fused(edge))
+
+    def is_fused(self, edge: Edge) -> bool:
+        """Whether a tensor stays on chip: both ends are in one group."""
+        return edge.target in self.group_of[edge.source].layers
