@@ -12,7 +12,8 @@ REBUILT = "next"
 LAYERS = (
     ("errors",),
     ("files",),
-    ("workload", "hardware"),
+    ("workload",),
+    ("hardware",),
     ("schedule",),
     ("cost", "execute"),
     ("search",),

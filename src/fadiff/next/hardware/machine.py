@@ -68,7 +68,7 @@ Node = Memory | Axis
 
 @dataclass(frozen=True)
 class Bits:
-    """Widths of a value: of weights, inputs and finished outputs, of a sum, and of a sum spilled to the first memory."""
+    """Widths of a value: weights, inputs, finished outputs, sums, and sums spilled to the first memory."""
 
     W: int = 8
     I: int = 8  # noqa: E741  (the tensor's name)
