@@ -84,6 +84,16 @@ def test_what_cannot_be_fused_survives_the_round_trip(load: Callable[[str], Work
     assert load(TOY.replace("port: input}", "port: input, fusible: true}")) == load(TOY)
 
 
+@pytest.mark.parametrize("pad", [[1, 1], [0, 2], [0, 0]])
+def test_padding_survives_the_round_trip(pad: list[int], load: Callable[[str], Workload]) -> None:
+    network = load(layer(1, pad=pad))
+    assert network["b"].pad == tuple(pad)
+    assert network["a"].pad is None
+    written = workload_to_json(network)
+    assert written["layers"][1]["pad"] == pad
+    assert load(json.dumps(written)) == network
+
+
 def test_ones_and_defaults_are_left_out_of_the_file(load: Callable[[str], Workload]) -> None:
     written = workload_to_json(load(TOY))
     assert written["layers"][1] == {
@@ -185,6 +195,11 @@ BOMB = "[&a0 [x], " + ", ".join(f"&a{i + 1} [*a{i}, *a{i}]" for i in range(50)) 
         (layer(0, stride=[2]), "layers.0.stride: list should have at least 2 items after validation, not 1"),
         (layer(0, stride=[2, 2, 2]), "layers.0.stride: list should have at most 2 items"),
         (layer(0, stride=2), "layers.0.stride: input should be a valid list (it is 2)"),
+        (layer(0, pad=[3]), "layers.0.pad: list should have at least 2 items after validation, not 1"),
+        (layer(0, pad=[3, -1]), "layers.0.pad.1: input should be greater than or equal to 0 (it is -1)"),
+        (layer(0, pad=[3, 7]), "layer 'a': pad of columns is more than its kernel reaches, (R-1)*dilation = 6"),
+        (layer(1, pad=[0, 0], dims={"N": 2, "K": 64, "C": 64, "P": 57, "Q": 57, "R": 2, "S": 3}), "56 rows arrive"),
+        (layer(2, pad=[0, 0]), "layer 's': an add layer has no padding: leave pad away"),
         (layer(0, epilogue=["swish"]), "layers.0.epilogue.0: input should be 'bias', 'batch_norm'"),
         (layer(0, inputs=[{"from": None, "port": "in"}]), "layers.0.inputs.0.port: input should be 'input', 'weight'"),
         (layer(0, inputs=[]), "layer 'a': a mac layer needs an operand on its input port"),

@@ -29,6 +29,12 @@ def part(name: str, source: str, port: Port = "input", dims: Dims = Dims(K=8, C=
     return Layer(name, "mac", dims, (*rest, Input(source, port, fusible=False)))
 
 
+def padded(pad: tuple[int, int], stride: int = 1, **sizes: int) -> Layer:
+    """A 3x3 convolution b of the 4x4 image of a; "same", but for the sizes given."""
+    dims = Dims(K=8, C=8, P=4, Q=4, R=3, S=3)._replace(**sizes)
+    return mac("b", "a", dims=dims, stride=(stride, 1), pad=pad)
+
+
 def attention(name: str, weight: str, dims: Dims) -> Layer:
     return Layer(name, "mac", dims, (Input(None), Input(weight, "weight")))
 
@@ -62,6 +68,10 @@ def attention(name: str, weight: str, dims: Dims) -> Layer:
         ({"out": (2, 2), "epilogue": ("relu", "flatten")}, "out is [2, 2] but no operator of its epilogue changes 4x4"),
         ({"out": (2, 2), "epilogue": ("reshape",)}, "reshape keeps the number of words: out [2, 2] has not the size"),
         ({"epilogue": ("global_pool",)}, "global_pool leaves one row and column: say out P=1, Q=1 (it is [4, 4])"),
+        ({"pad": (-1, 0)}, "pad of rows is -1: it is at least 0"),
+        ({"pad": (0, 1)}, "pad of columns is more than its kernel reaches, (R-1)*dilation = 0: give no more than that"),
+        ({"dims": Dims(K=8, C=8, P=4, Q=4, R=3), "pad": (3, 0)}, "pad of rows is more than its kernel reaches"),
+        ({"dims": Dims(P=4, R=3), "dilation": (2, 1), "pad": (10**5000, 0)}, "(R-1)*dilation = 4: give no more"),
         ({"inputs": ()}, "a mac layer needs an operand on its input port"),
         ({"inputs": (Input(None, "weight"),)}, "a mac layer needs an operand on its input port"),
         ({"inputs": (Input(None), Input(None, "weight"), Input("b", "weight"))}, "2 operands are on the weight port"),
@@ -88,6 +98,7 @@ def test_a_bad_layer_is_told_in_one_sentence(changes: dict[str, Any], message: s
         ({"dims": Dims(G=2, K=8)}, "an add layer has no dimension G (it is 2)"),
         ({"stride": (2, 2)}, "an add layer has no stride or dilation"),
         ({"dilation": (1, 2)}, "an add layer has no stride or dilation"),
+        ({"pad": (0, 0)}, "an add layer has no padding: leave pad away"),
     ],
 )
 def test_a_bad_add_layer_is_told_in_one_sentence(changes: dict[str, Any], message: str) -> None:
@@ -104,6 +115,31 @@ def test_sizes_of_a_convolution() -> None:
     assert layer.input_words == 2 * 3 * 5 * 15 * 20
     assert layer.output_words == layer.stored_words == 2 * 3 * 4 * 6 * 7
     assert layer.channels == 8
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "rows", "stored", "pad"),
+    [
+        pytest.param(3, 1, 8, 8, 1, id="same"),
+        pytest.param(3, 1, 6, 8, 0, id="valid"),
+        pytest.param(3, 1, 10, 8, 1, id="full: half of the reach, though it is really all of it"),
+        pytest.param(3, 2, 4, 8, 1, id="an even map, halved"),
+        pytest.param(3, 2, 5, 9, 1, id="an odd map, halved"),
+        pytest.param(1, 2, 4, 8, 0, id="a kernel of one tap"),
+        pytest.param(5, 1, 7, 8, 2, id="no more than half of the reach"),
+        pytest.param(5, 1, 5, 8, 1, id="no more than is missing"),
+    ],
+)
+def test_padding_that_is_not_said_is_half_of_the_reach_as_far_as_rows_are_missing(
+    kernel: int, stride: int, rows: int, stored: int, pad: int
+) -> None:
+    layer = mac("a", dims=Dims(P=rows, Q=rows, R=kernel, S=kernel), stride=(stride, stride))
+    assert (layer.pad_before(0, stored), layer.pad_before(1, stored)) == (pad, pad)
+
+
+def test_padding_that_is_said_is_what_counts() -> None:
+    layer = mac("a", dims=Dims(P=8, Q=8, R=3, S=3), pad=(2, 0))
+    assert (layer.pad_before(0, 8), layer.pad_before(1, 8)) == (2, 0)
 
 
 def test_pooling_changes_what_is_stored_and_not_what_is_computed() -> None:
@@ -165,6 +201,11 @@ MATRIX = Dims(N=6, K=8, C=8)
             [mac("a", dims=MATRIX, epilogue=("reshape",)), mac("b", "a", dims=Dims(G=2, N=6, K=8, C=8))],
             "'a' -> 'b' (input): 48 words arrive, the input holds 96",
         ),
+        # padding that is said: 4 rows are stored
+        ([mac("a"), padded((0, 1), P=7)], "4 rows arrive, the layer reads 9 (stride 1, 0 of padding before them incl"),
+        ([mac("a"), padded((2, 1), P=3)], "4 rows arrive, the layer reads 5 (stride 1, 2 of padding before them incl"),
+        ([mac("a"), padded((1, 2), Q=3)], "4 columns arrive, the layer reads 5 (stride 1, 2 of padding before them"),
+        ([mac("a"), padded((2, 1), P=1, stride=2)], "4 rows arrive, the layer reads 3 (stride 2, 2 of padding before"),
         # concatenation
         (
             [mac("a"), mac("b"), mac("c", "a", "b", dims=Dims(K=8, C=17, P=4, Q=4))],
@@ -214,6 +255,14 @@ def test_shapes_that_disagree_are_told_with_their_edge(layers: list[Layer], mess
         pytest.param([mac("a"), mac("b", "a", dims=Dims(K=8, C=8, P=4, Q=4, R=3, S=3))], id="same convolution"),
         pytest.param([mac("a"), mac("b", "a", dims=Dims(K=8, C=8, P=6, Q=6, R=3, S=3))], id="full convolution"),
         pytest.param([mac("a"), mac("b", "a", dims=Dims(K=8, C=8, P=2, Q=2), stride=(2, 2))], id="strided 1x1"),
+        pytest.param([mac("a"), padded((1, 1))], id="same, said"),
+        pytest.param([mac("a"), padded((2, 0))], id="padded on one side: causal rows, columns ahead"),
+        pytest.param([mac("a"), padded((0, 2), P=2, Q=6)], id="valid rows, full columns, said"),
+        pytest.param([mac("a"), padded((1, 1), P=2, stride=2)], id="the stride skips no row"),
+        pytest.param([mac("a"), padded((0, 1), P=1, stride=2)], id="the stride skips the last row"),
+        pytest.param(
+            [mac("a", epilogue=("reshape",)), mac("b", "a", dims=Dims(K=8, C=128), pad=(0, 0))], id="said of a product"
+        ),
         pytest.param([mac("a"), mac("b", "a", dims=Dims(G=8, P=4, Q=4, R=3, S=3))], id="depthwise"),
         pytest.param([mac("a", epilogue=("flatten",)), mac("b", "a", dims=Dims(K=8, C=128))], id="flatten, linear"),
         pytest.param(
@@ -247,6 +296,15 @@ def test_shapes_need_not_agree_along_an_edge_that_cannot_be_fused(dims: Dims, po
     sizes = Dims(N=dims.N, K=dims.K, P=dims.P, Q=dims.Q)
     addends = (Input("a", "addend", fusible=False), Input(None, "addend"))
     assert Workload("net", (mac("a"), Layer("s", "add", sizes, addends))).producers["s"][0].fusible is False
+
+
+def test_padding_of_what_cannot_be_fused_and_of_network_inputs_keeps_within_the_kernel_only() -> None:
+    dims = Dims(K=3, C=5, P=9, Q=2, R=3, S=3)
+    for operand in (Input("a", fusible=False), Input(None)):
+        layer = Layer("b", "mac", dims, (operand,), pad=(2, 0))
+        assert Workload("net", (mac("a"), layer))["b"].pad == (2, 0)
+        with pytest.raises(WorkloadError, match="pad of rows is more than its kernel reaches"):
+            replace(layer, pad=(3, 0))
 
 
 def test_what_cannot_be_fused_takes_the_channels_that_the_others_leave() -> None:

@@ -184,6 +184,22 @@ def test_image_networks_take_images_of_any_size(name: str, size: int) -> None:
     assert model.layers[-1].dims.K == 1000
 
 
+# What the released models put above and to the left of an image, for each size of kernel.
+PADDING = {1: 0, 3: 1}
+
+
+@pytest.mark.parametrize("name", IMAGE)
+@pytest.mark.parametrize("size", [32, 33, 97, 224, 299])
+def test_convolutions_are_padded_as_published(name: str, size: int) -> None:
+    model = load_model(f"{name}:size={size}")
+    inner = [edge for edge in model.edges if edge.port == "input" and "flatten" not in model[edge.source].epilogue]
+    assert len(inner) > 10
+    for edge in inner:
+        layer = model[edge.target]
+        for axis, rows in enumerate(model[edge.source].stored):
+            assert layer.pad_before(axis, rows) == PADDING[(layer.dims.R, layer.dims.S)[axis]], layer.name
+
+
 def test_options_show_in_the_name_where_they_are_not_the_default() -> None:
     assert load_model("resnet18:batch=1,size=224") == load_model("resnet18")
     assert load_model("resnet18: size = 64 , batch=2").name == "resnet18:size=64,batch=2"

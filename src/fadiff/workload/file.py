@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Len
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fadiff.files import FileError, Strict, parse, read_text, validate
 from fadiff.workload.graph import Workload
@@ -54,6 +54,7 @@ class LayerModel(Strict):
     inputs: list[InputModel]
     stride: Pair = Field(default=[1, 1])
     dilation: Pair = Field(default=[1, 1])
+    pad: Annotated[list[NonNegativeInt], Len(2, 2)] | None = None
     epilogue: list[VectorOp] = Field(default=[])
     out: OutModel | None = None
     repeat: PositiveInt = 1
@@ -70,6 +71,7 @@ class LayerModel(Strict):
             epilogue=tuple(self.epilogue),
             out=None if self.out is None else (self.out.P, self.out.Q),
             repeat=self.repeat,
+            pad=None if self.pad is None else (self.pad[0], self.pad[1]),
         )
 
 
@@ -114,6 +116,8 @@ def _layer_to_json(layer: Layer) -> dict[str, Any]:
         written["stride"] = list(layer.stride)
     if layer.dilation != (1, 1):
         written["dilation"] = list(layer.dilation)
+    if layer.pad is not None:
+        written["pad"] = list(layer.pad)
     if layer.epilogue:
         written["epilogue"] = list(layer.epilogue)
     if layer.out is not None:

@@ -214,8 +214,9 @@ def _on_input(channels: Iterable[int], layer: Layer) -> list[tuple[int, Input]]:
 def _input_problems(edge: str, producer: Layer, layer: Layer, *, alone: bool) -> Iterator[str]:
     """Where a tensor on the input port disagrees with what the layer reads.
 
-    Rows: P outputs at the stride take H rows; between H - 2*(R-1)*dilation (padding on both sides) and
-    H + stride - 1 (rows the stride skips at the end) may be stored. Columns likewise.
+    Rows: P outputs at the stride take H rows, the first `pad` of them padding. Of the others, P' are stored: all but
+    padding below, (R-1)*dilation rows at most, and up to stride - 1 more that the stride skips at the end. Where the
+    layer does not say its padding, 2*(R-1)*dilation rows may lie on both sides. Columns likewise.
     """
     d = layer.dims
     reshaped = not {"reshape", "transpose"}.isdisjoint(producer.epilogue)
@@ -228,9 +229,11 @@ def _input_problems(edge: str, producer: Layer, layer: Layer, *, alone: bool) ->
     if alone and stored_channels(producer) != d.G * d.C:
         yield f"{edge}: {stored_channels(producer)} channels arrive, G*C is {d.G * d.C}"
     rows, cols = _stored_image(producer)
-    for what, have, want, stride, reach in (
-        ("rows", rows, layer.input_rows, layer.stride[0], (d.R - 1) * layer.dilation[0]),
-        ("columns", cols, layer.input_cols, layer.stride[1], (d.S - 1) * layer.dilation[1]),
-    ):
-        if not want - 2 * reach <= have <= want + stride - 1:
-            yield f"{edge}: {have} {what} arrive, the layer reads {want} (stride {stride}, padding included)"
+    for axis, what, have, want in ((0, "rows", rows, layer.input_rows), (1, "columns", cols, layer.input_cols)):
+        stride, reach = layer.stride[axis], layer.reach[axis]
+        pad, most, padding = 0, 2 * reach, "padding included"
+        if layer.pad is not None:
+            pad, most = layer.pad[axis], reach
+            padding = f"{pad} of padding before them included"
+        if not -stride < want - pad - have <= most:
+            yield f"{edge}: {have} {what} arrive, the layer reads {want} (stride {stride}, {padding})"

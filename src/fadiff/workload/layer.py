@@ -106,14 +106,19 @@ class Layer:
         return prod(self.dims) if self.is_mac else 0
 
     @property
+    def reach(self) -> tuple[int, int]:
+        """Rows and columns from the first to the last tap of the kernel, (R-1)*dilation and (S-1)*dilation."""
+        return (self.dims.R - 1) * self.dilation[0], (self.dims.S - 1) * self.dilation[1]
+
+    @property
     def input_rows(self) -> int:
         """H = (P-1)*stride + (R-1)*dilation + 1; padding counts as data."""
-        return (self.dims.P - 1) * self.stride[0] + (self.dims.R - 1) * self.dilation[0] + 1
+        return (self.dims.P - 1) * self.stride[0] + self.reach[0] + 1
 
     @property
     def input_cols(self) -> int:
         """V = (Q-1)*stride + (S-1)*dilation + 1."""
-        return (self.dims.Q - 1) * self.stride[1] + (self.dims.S - 1) * self.dilation[1] + 1
+        return (self.dims.Q - 1) * self.stride[1] + self.reach[1] + 1
 
     def pad_before(self, axis: int, stored: int) -> int:
         """Zero padding above (axis 0) or to the left (axis 1) of an input of which `stored` rows or columns arrive.
@@ -123,8 +128,7 @@ class Layer:
         """
         if self.pad is not None:
             return self.pad[axis]
-        reach = ((self.dims.R, self.dims.S)[axis] - 1) * self.dilation[axis]
-        return min(reach // 2, max(0, (self.input_rows, self.input_cols)[axis] - stored))
+        return min(self.reach[axis] // 2, max(0, (self.input_rows, self.input_cols)[axis] - stored))
 
     @property
     def stored(self) -> tuple[int, int]:
@@ -173,6 +177,7 @@ def _layer_problems(layer: Layer) -> Iterator[str]:
     if layer.kind not in KINDS:
         yield f"kind {layer.kind!r} is unknown: use one of {', '.join(KINDS)}"
     yield from _size_problems(layer)
+    yield from _padding_problems(layer)
     yield from _epilogue_problems(layer)
     yield from _port_problems(layer)
 
@@ -189,6 +194,19 @@ def _size_problems(layer: Layer) -> Iterator[str]:
             yield f"{what} is too large: it is at most {MAX_SIZE}"
     if max(prod(layer.dims), layer.input_words, layer.stored_words) > MAX_COUNT:
         yield f"it has more than 2^53 MACs, or words in one tensor ({layer.macs:.3g} MACs): make it smaller"
+
+
+def _padding_problems(layer: Layer) -> Iterator[str]:
+    """Padding of a layer that has none, or so much that an output would see nothing else."""
+    if layer.pad is None:
+        return
+    if not layer.is_mac:
+        yield "an add layer has no padding: leave pad away"
+    for what, pad, reach in zip(("rows", "columns"), layer.pad, layer.reach, strict=True):
+        if pad < 0:
+            yield f"pad of {what} is {pad}: it is at least 0"
+        if pad > reach:
+            yield f"pad of {what} is more than its kernel reaches, (R-1)*dilation = {reach}: give no more than that"
 
 
 def _epilogue_problems(layer: Layer) -> Iterator[str]:

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff.workload.importers.lowering import layout, naming
+from fadiff.workload.importers.lowering import convolutions, layout, naming
 from fadiff.workload.importers.lowering.convolutions import phases
 from fadiff.workload.importers.lowering.layout import Atom, Axis, Layout, joined, reshaped, stored, whole
 
@@ -110,6 +110,10 @@ def test_phases_hold_the_products_of_a_transposed_convolution(
     for first, phase in enumerate(found):
         met = {t for t in range(kernel) for i in range(-40, 40) if i * stride + t * dilation - before == first}
         assert phase.taps == len(met)
+        # It is a plain convolution whose first tap lies `before` rows above the first input.
+        for j, o in enumerate(range(first, outputs, stride)):
+            window = [j - phase.before + tap * phase.spacing for tap in range(phase.taps)]
+            assert window == sorted(i for t in met for i in range(-40, 40) if i * stride + t * dilation - before == o)
         # Away from the borders every output of the phase meets as many inputs as there are taps.
         for o in range(first, outputs, stride):
             inputs = [i for t in range(kernel) for i in range(size) if i * stride + t * dilation - before == o]
@@ -120,6 +124,6 @@ def test_phases_hold_the_products_of_a_transposed_convolution(
 
 
 def test_examples_in_docstrings_hold() -> None:
-    for module in (layout, naming):
+    for module in (layout, naming, convolutions):
         assert doctest.testmod(module).attempted > 0
         assert doctest.testmod(module).failed == 0

@@ -42,26 +42,31 @@ def image(channels: int = 8, size: int = 16, opset: int = 17) -> tuple[GraphBuil
 
 
 @pytest.mark.parametrize(
-    ("attributes", "weight", "expected"),
+    ("attributes", "weight", "expected", "pad"),
     [
-        ({}, (6, 8, 3, 3), Dims(K=6, C=8, P=14, Q=14, R=3, S=3)),
-        ({"pads": [1, 1, 1, 1], "strides": [2, 2]}, (6, 8, 3, 3), Dims(K=6, C=8, P=8, Q=8, R=3, S=3)),
-        ({"pads": [0, 1, 1, 2], "strides": [2, 1]}, (6, 8, 3, 5), Dims(K=6, C=8, P=8, Q=15, R=3, S=5)),
-        ({"auto_pad": "SAME_UPPER", "strides": [3, 2]}, (6, 8, 3, 3), Dims(K=6, C=8, P=6, Q=8, R=3, S=3)),
-        ({"auto_pad": "SAME_LOWER"}, (6, 8, 2, 4), Dims(K=6, C=8, P=16, Q=16, R=2, S=4)),
-        ({"auto_pad": "VALID"}, (6, 8, 5, 1), Dims(K=6, C=8, P=12, Q=16, R=5)),
-        ({"dilations": [2, 3], "pads": [2, 3, 2, 3]}, (6, 8, 3, 3), Dims(K=6, C=8, P=16, Q=16, R=3, S=3)),
-        ({"group": 2}, (6, 4, 1, 1), Dims(G=2, K=3, C=4, P=16, Q=16)),
-        ({"group": 8}, (16, 1, 1, 1), Dims(G=8, K=2, P=16, Q=16)),
+        ({}, (6, 8, 3, 3), Dims(K=6, C=8, P=14, Q=14, R=3, S=3), (0, 0)),
+        ({"pads": [1, 1, 1, 1], "strides": [2, 2]}, (6, 8, 3, 3), Dims(K=6, C=8, P=8, Q=8, R=3, S=3), (1, 1)),
+        ({"pads": [0, 1, 1, 2], "strides": [2, 1]}, (6, 8, 3, 5), Dims(K=6, C=8, P=8, Q=15, R=3, S=5), (0, 1)),
+        ({"auto_pad": "SAME_UPPER", "strides": [3, 2]}, (6, 8, 3, 3), Dims(K=6, C=8, P=6, Q=8, R=3, S=3), (1, 0)),
+        ({"auto_pad": "SAME_LOWER"}, (6, 8, 2, 4), Dims(K=6, C=8, P=16, Q=16, R=2, S=4), (1, 2)),
+        ({"auto_pad": "SAME_UPPER"}, (6, 8, 2, 4), Dims(K=6, C=8, P=16, Q=16, R=2, S=4), (0, 1)),
+        ({"auto_pad": "VALID"}, (6, 8, 5, 1), Dims(K=6, C=8, P=12, Q=16, R=5), (0, 0)),
+        ({"dilations": [2, 3], "pads": [2, 3, 2, 3]}, (6, 8, 3, 3), Dims(K=6, C=8, P=16, Q=16, R=3, S=3), (2, 3)),
+        ({"strides": [2, 2]}, (6, 8, 1, 1), Dims(K=6, C=8, P=8, Q=8), (0, 0)),
+        ({"group": 2}, (6, 4, 1, 1), Dims(G=2, K=3, C=4, P=16, Q=16), None),
+        ({"group": 8}, (16, 1, 1, 1), Dims(G=8, K=2, P=16, Q=16), None),
     ],
 )
-def test_a_convolution_is_one_layer(imports, attributes: dict[str, object], weight: tuple[int, ...], expected: Dims):
+def test_a_convolution_is_one_layer(
+    imports, attributes: dict[str, object], weight: tuple[int, ...], expected: Dims, pad: tuple[int, int] | None
+):
     net, x = image()
     net.add("Conv", x, net.weight(*weight), net.weight(weight[0]), name="conv", **attributes)
     (layer,) = imports(net, "conv").workload.layers
     assert layer.dims == expected
     assert layer.stride == tuple(attributes.get("strides", [1, 1]))
     assert layer.dilation == tuple(attributes.get("dilations", [1, 1]))
+    assert layer.pad == pad
     assert layer.epilogue == ("bias",)
 
 
@@ -74,6 +79,7 @@ def test_a_convolution_over_one_axis_runs_over_rows(imports):
     a, b = imported.workload.layers
     assert (a.dims, a.stride) == (Dims(N=2, K=4, C=8, P=48, R=5), (2, 1))
     assert b.dims == Dims(N=2, K=6, C=4, P=48, R=3)  # padded on one side only: causal
+    assert (a.pad, b.pad) == ((0, 0), (2, 0))
     assert imported.report.fusible_edges == 1
 
 
@@ -87,6 +93,7 @@ def test_a_convolution_over_three_axes_counts_every_product(imports):
     a, b, c = imported.workload.layers
     assert a.dims == Dims(N=16, K=4, C=3, P=16, Q=16, R=3, S=3)  # depth joins the batch
     assert c.dims == Dims(N=12, K=6, C=15, P=14, Q=14, R=3, S=3)  # kernel planes join the channels
+    assert (a.pad, b.pad, c.pad) == ((1, 1), None, (0, 0))
     assert c.macs == 2 * 6 * 5 * 6 * 14 * 14 * 27
     assert b.macs == 16 * 5 * 4 * 16 * 16
     assert edges(imported)["a", "b", "input"] is None
@@ -96,26 +103,27 @@ def test_a_convolution_over_three_axes_counts_every_product(imports):
 @pytest.mark.parametrize(
     ("kernel", "attributes", "layers"),
     [
-        (2, {"strides": [2, 2]}, [Dims(K=20, C=8, P=16, Q=16)]),
-        (4, {"strides": [2, 2], "pads": [1, 1, 1, 1]}, [Dims(K=20, C=8, P=16, Q=16, R=2, S=2)]),
+        (2, {"strides": [2, 2]}, [(Dims(K=20, C=8, P=16, Q=16), None)]),
+        # Of its two phases along each axis one begins a row above the image: no one padding says both.
+        (4, {"strides": [2, 2], "pads": [1, 1, 1, 1]}, [(Dims(K=20, C=8, P=16, Q=16, R=2, S=2), None)]),
         (
             3,
             {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
             [
-                Dims(K=5, C=8, P=16, Q=16),
-                Dims(K=5, C=8, P=16, Q=16, S=2),
-                Dims(K=5, C=8, P=16, Q=16, R=2),
-                Dims(K=5, C=8, P=16, Q=16, R=2, S=2),
+                (Dims(K=5, C=8, P=16, Q=16), None),
+                (Dims(K=5, C=8, P=16, Q=16, S=2), (0, 0)),
+                (Dims(K=5, C=8, P=16, Q=16, R=2), (0, 0)),
+                (Dims(K=5, C=8, P=16, Q=16, R=2, S=2), (0, 0)),
             ],
         ),
-        (3, {"pads": [1, 1, 1, 1]}, [Dims(K=5, C=8, P=16, Q=16, R=3, S=3)]),
+        (3, {"pads": [1, 1, 1, 1]}, [(Dims(K=5, C=8, P=16, Q=16, R=3, S=3), (1, 1))]),
     ],
 )
-def test_a_transposed_convolution_is_counted_without_its_zeros(imports, kernel: int, attributes, layers: list[Dims]):
+def test_a_transposed_convolution_is_counted_without_its_zeros(imports, kernel: int, attributes, layers):
     net, x = image()
     net.add("ConvTranspose", x, net.weight(8, 5, kernel, kernel), name="up", **attributes)
     imported = imports(net, "up")
-    assert [layer.dims for layer in imported.workload.layers] == layers
+    assert [(layer.dims, layer.pad) for layer in imported.workload.layers] == layers
     assert imported.workload.macs == 8 * 5 * kernel**2 * 16 * 16  # every input word times every kernel word
     assert imported.workload.parameter_words == 8 * 5 * kernel**2
 
@@ -137,6 +145,26 @@ def test_a_transposed_convolution_without_a_stride_is_a_plain_one(imports):
     assert imports(net, "conv").report.fusible_edges == 1
 
 
+@pytest.mark.parametrize(
+    ("kernel", "attributes", "fuses"),
+    [
+        (2, {"strides": [2, 2]}, [True]),
+        (4, {"strides": [2, 2], "pads": [1, 1, 1, 1]}, [False]),
+        (2, {"strides": [2, 2], "pads": [1, 1, 1, 1]}, [False]),  # one of two phases skips the first row
+        (3, {"strides": [2, 2]}, [True] * 4),
+        (2, {"dilations": [3, 3], "strides": [2, 2]}, [False]),  # outputs before the first product
+    ],
+)
+def test_a_transposed_convolution_fuses_where_one_padding_says_what_it_reads(imports, kernel, attributes, fuses):
+    net, x = image()
+    y = net.conv(x, (8, 8), 3, norm=False, name="conv")
+    net.add("ConvTranspose", y, net.weight(8, 5, kernel, kernel), name="up", **attributes)
+    imported = imports(net, "up")
+    assert [layer.inputs[0].fusible for layer in imported.workload.layers[1:]] == fuses
+    told = {edge.reason for edge in imported.report.edges if not edge.fusible}
+    assert told <= {"no one padding within reach of the kernel tells which rows and columns are read"}
+
+
 def test_padding_of_its_own_is_padding_of_the_convolution(imports):
     net, x = image()
     y = net.conv(x, (8, 8), 3, name="a")
@@ -146,8 +174,48 @@ def test_padding_of_its_own_is_padding_of_the_convolution(imports):
     net.add("Conv", y, net.weight(8, 8, 3, 3), name="c")
     imported = imports(net, "c")
     assert imported.workload["b"].dims == Dims(K=8, C=8, P=8, Q=8, R=3, S=3)
+    assert imported.workload["b"].pad == (1, 1)
     assert edges(imported)["a", "b", "input"] is None
-    assert "8 rows arrive" in (edges(imported)["b", "c", "input"] or "")  # more padding than a 3x3 kernel can see
+    assert imported.workload["c"].pad is None  # more padding than a 3x3 kernel can see
+    assert "no one padding within reach" in (edges(imported)["b", "c", "input"] or "")
+
+
+@pytest.mark.parametrize(
+    ("pads", "own", "pad"),
+    [
+        ([1, 0, 0, 1], [0, 0, 0, 0], (1, 0)),
+        ([0, 0, 1, 1], [0, 1, 1, 0], (0, 1)),
+        ([1, 1, 0, 0], [1, 0, 1, 2], (2, 1)),
+    ],
+)
+def test_padding_above_and_to_the_left_is_told_as_it_is(imports, pads: list[int], own: list[int], pad):
+    """Along channels last too: the padding operator pads rows and columns, wherever these lie."""
+    net, x = image()
+    y = net.conv(x, (8, 8), 3, name="a")
+    y = net.add("Transpose", y, perm=[0, 2, 3, 1])
+    top, left, bottom, right = pads
+    y = net.add("Pad", y, net.integers(0, top, left, 0, 0, bottom, right, 0))
+    y = net.add("Transpose", y, perm=[0, 3, 1, 2])
+    net.add("Conv", y, net.weight(8, 8, 3, 3), name="b", pads=own)
+    imported = imports(net, "b")
+    assert imported.workload["b"].pad == pad
+    assert edges(imported)["a", "b", "input"] is None
+
+
+def test_rows_below_that_the_kernel_cannot_reach_keep_an_edge_from_fusing(imports):
+    net, x = image()
+    y = net.conv(x, (8, 8), 3, name="a")
+    net.add("Conv", y, net.weight(8, 8, 3, 3), name="b", pads=[1, 1, 3, 1])
+    imported = imports(net, "b")
+    assert imported.workload["b"].pad == (1, 1)
+    assert "16 rows arrive, the layer reads 20" in (edges(imported)["a", "b", "input"] or "")
+
+
+def test_padding_of_a_network_input_is_a_part_of_it(imports):
+    net, x = image()
+    y = net.add("Pad", x, net.integers(0, 0, 1, 1, 0, 0, 1, 1))
+    net.add("Conv", y, net.weight(8, 8, 3, 3), name="a")
+    assert imports(net, "a").workload["a"].pad == (0, 0)
 
 
 # --- vector operators ------------------------------------------------------------------------------------------------

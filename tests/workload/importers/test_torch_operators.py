@@ -213,6 +213,24 @@ def test_a_transposed_convolution_with_padding_multiplies_what_falls_inside():
     assert total == 2 * taps * taps * 8 * 2
 
 
+@pytest.mark.parametrize(
+    ("module", "shape", "pad"),
+    [
+        (nn.Conv1d(10, 4, 3, padding=2), ROWS, (2, 0)),
+        (nn.Conv2d(8, 4, (3, 5), stride=2, padding=(1, 2)), IMAGE, (1, 2)),
+        (nn.Conv2d(8, 4, (4, 2), padding="same", dilation=(2, 1)), IMAGE, (3, 0)),
+        (nn.Conv2d(8, 4, (3, 1), padding="valid"), IMAGE, (0, 0)),
+        (nn.Conv2d(8, 4, 1), IMAGE, None),
+        (nn.Conv3d(2, 4, 3, padding=(0, 1, 2)), (1, 2, 5, 6, 7), (1, 2)),
+        (nn.ConvTranspose2d(8, 4, 3, padding=1), IMAGE, (1, 1)),
+        (nn.Sequential(nn.Conv2d(8, 8, 1), nn.ZeroPad2d((1, 0, 2, 1)), nn.Conv2d(8, 4, 3)), IMAGE, (2, 1)),
+    ],
+    ids=str,
+)
+def test_padding_above_and_to_the_left_is_told(module, shape, pad):
+    assert layers_of(module, torch.zeros(shape))[-1].pad == pad
+
+
 def test_embeddings_are_looked_up_and_multiply_nothing():
     module = nn.Sequential(nn.EmbeddingBag(100, 16), nn.Linear(16, 4))
     report = import_torch(module, torch.zeros(3, 5, dtype=torch.long)).report

@@ -9,10 +9,15 @@ equal modulo the stride form a *phase*, and each phase is a plain convolution of
 that meet it. Phases with equally many taps and outputs are one layer, with their channels side by side; a kernel as
 large as its stride, or a multiple of it, is one layer in all. The rows and columns of the phases interleave afterwards,
 so what reads the result reads it from DRAM.
+
+**Padding** above and to the left of the image is said wherever the kernel has several taps, or strides: that of the
+convolution and of padding operators before it; of a phase, how far its first taps lie before the image. What a network
+input is padded with is a part of that input. Where a layer has no one padding within the reach of its kernel (an output
+sees nothing but padding, the first rows are cut off, phases in one layer begin at different rows) it says none, and its
+input goes through DRAM.
 """
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product as pairs
 from math import gcd, prod
 
@@ -24,6 +29,8 @@ from fadiff.workload.importers.operators import Convolution, ImportFailure
 from fadiff.workload.layer import Dims
 
 MOST_IMAGE_AXES = 3
+Sizes = tuple[int, ...]
+"""A number for each image axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,13 @@ class Image:
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
+    begins: tuple[int, int] | None
+    """Padding above and to the left, no further than the kernel reaches; None where it cannot be told so."""
+
+    @property
+    def pad(self) -> tuple[int, int] | None:
+        """Padding as the layer says it: one tap without a stride has none to tell."""
+        return None if self.kernel == self.stride == (1, 1) else self.begins
 
 
 def convolution(net: Net, number: int, operator: Convolution) -> None:
@@ -59,7 +73,10 @@ def _plain(net: Net, number: int, operator: Convolution) -> None:
     name, shape = operator.outputs[0], net.graph.shape(operator.outputs[0])
     weight = net.graph.shape(operator.inputs[1])
     value = net.values[operator.inputs[0]]
-    image = _image(shape[2:], weight[2:], operator.stride, operator.dilation, columns=_lies_in_columns(net, value))
+    before = _added(value, tuple(padding[0] for padding in operator.padding))
+    image = _image(
+        shape[2:], weight[2:], operator.stride, operator.dilation, before, columns=_lies_in_columns(net, value)
+    )
     groups = operator.groups
     dims = Dims(
         G=groups,
@@ -73,23 +90,35 @@ def _plain(net: Net, number: int, operator: Convolution) -> None:
     )
     rank = len(shape)
     operands = _inputs(net, value, rank, image) + _weights(net, operator)
-    draft = Draft(operator.label, number, "mac", dims, operands, image.stride, image.dilation)
+    draft = Draft(operator.label, number, "mac", dims, operands, image.stride, image.dilation, image.pad)
     layer = net.add(draft)
     _bias(net, layer, number, operator)
     net.values[name] = net.output(layer, shape, _axes(draft, rank, shape[0], image, columns=image.out[0] == 1))
 
 
-def _image(
-    out: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], *, columns: bool
-) -> Image:
+def _image(out: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, before: Sizes | None, *, columns: bool) -> Image:
     """Image axes as planes, rows and columns; a single one is rows, or columns if its producer has it so."""
-    if len(out) == 1:
-        first, second = (1, 0) if columns else (0, 1)
-        pair = [((*values, 1)[first], (*values, 1)[second]) for values in (out, kernel, stride, dilation)]
-        return Image(1, 1, *pair)
+
+    def pair(values: Sizes, missing: int = 1) -> tuple[int, int]:
+        if len(out) > 1:
+            return values[-2], values[-1]
+        return (missing, values[0]) if columns else (values[0], missing)
+
     depth, planes = (out[0], kernel[0]) if len(out) == MOST_IMAGE_AXES else (1, 1)
-    pair = [(values[-2], values[-1]) for values in (out, kernel, stride, dilation)]
-    return Image(depth, planes, *pair)
+    begins = None if before is None else pair(before, missing=0)
+    if begins is not None and not all(
+        0 <= words <= (taps - 1) * spacing
+        for words, taps, spacing in zip(begins, pair(kernel), pair(dilation), strict=True)
+    ):
+        begins = None
+    return Image(depth, planes, pair(out), pair(kernel), pair(stride), pair(dilation), begins)
+
+
+def _added(value: Value, before: Sizes) -> Sizes:
+    """Padding before each image axis of a value, and what padding operators have put there already."""
+    top, left = (value.parts[0].padded if value.parts else None) or (0, 0)
+    there = {1: (top + left,), 2: (top, left), 3: (0, top, left)}[len(before)]
+    return tuple(more + words for more, words in zip(before, there, strict=True))
 
 
 def _lies_in_columns(net: Net, value: Value) -> bool:
@@ -121,6 +150,10 @@ def _inputs(net: Net, value: Value, rank: int, image: Image) -> list[Operand]:
         return scattered(value, "input", "kernel planes are unrolled into channels")
     if rank == MOST_IMAGE_AXES + 2 and value.shape[2] != image.depth:
         return scattered(value, "input", "only some of its planes are read, or planes of padding as well")
+    if image.begins is None:
+        return scattered(
+            value, "input", "no one padding within reach of the kernel tells which rows and columns are read"
+        )
     if not value.parts or (len(value.parts) > 1 and value.axis != 1):
         return scattered(value, "input")
     found: list[Operand] = []
@@ -174,6 +207,8 @@ class Phase:
     taps: int
     spacing: int
     """Distance between neighbouring taps, in inputs."""
+    before: int = field(default=0, compare=False)
+    """How far before the first input the first output reads; phases that differ in it are of one kind."""
 
 
 def phases(outputs: int, kernel: int, stride: int, dilation: int, before: int) -> list[Phase]:
@@ -182,14 +217,15 @@ def phases(outputs: int, kernel: int, stride: int, dilation: int, before: int) -
     Output o = i*stride + t*dilation - before for input i and tap t, so tap t meets the phases with
     o + before = t*dilation modulo the stride.
 
-    >>> [(phase.outputs, phase.taps) for phase in phases(8, kernel=3, stride=2, dilation=1, before=1)]
-    [(4, 1), (4, 2)]
+    >>> [(phase.outputs, phase.taps, phase.before) for phase in phases(8, kernel=4, stride=2, dilation=1, before=1)]
+    [(4, 2, 1), (4, 2, 0)]
     """
     found: list[Phase] = []
+    spacing = dilation // gcd(dilation, stride)
     for first in range(min(stride, outputs)):
-        taps = sum((t * dilation - first - before) % stride == 0 for t in range(kernel))
-        spacing = dilation // gcd(dilation, stride)
-        found.append(Phase(len(range(first, outputs, stride)), taps, spacing))
+        ahead = [t * dilation - first - before for t in range(kernel)]
+        meets = [words // stride for words in ahead if words % stride == 0]
+        found.append(Phase(len(range(first, outputs, stride)), len(meets), spacing, max(meets, default=0)))
     return found
 
 
@@ -203,20 +239,24 @@ def _transposed(net: Net, number: int, operator: Convolution) -> None:
             shape[2:], weight[2:], operator.stride, operator.dilation, operator.padding, strict=True
         )
     ]
-    kinds = Counter(combination for combination in pairs(*along) if all(phase.taps for phase in combination))
+    kinds: dict[tuple[Phase, ...], list[Sizes]] = {}
+    for combination in pairs(*along):
+        if all(phase.taps for phase in combination):
+            kinds.setdefault(combination, []).append(tuple(phase.before for phase in combination))
     if not kinds:
         raise ImportFailure(f"{operator.type} {operator.name!r} has no products: its output is empty")
     groups = operator.groups
     layers: list[int] = []
-    for i, (combination, count) in enumerate(kinds.items()):
+    for i, (combination, begins) in enumerate(kinds.items()):
         outs = tuple(phase.outputs for phase in combination)
         taps = tuple(phase.taps for phase in combination)
         spacing = tuple(phase.spacing if phase.taps > 1 else 1 for phase in combination)
-        image = _image(outs, taps, (1,) * len(outs), spacing, columns=False)
+        before = _added(value, begins[0]) if len(set(begins)) == 1 else None
+        image = _image(outs, taps, (1,) * len(outs), spacing, before, columns=False)
         dims = Dims(
             G=groups,
             N=shape[0] * image.depth,
-            K=weight[1] * count,
+            K=weight[1] * len(begins),
             C=weight[0] // groups * image.planes,
             P=image.out[0],
             Q=image.out[1],
@@ -225,7 +265,8 @@ def _transposed(net: Net, number: int, operator: Convolution) -> None:
         )
         operands = _inputs(net, value, len(shape), image) + _weights(net, operator)
         suffix = f".phase{i}" if len(kinds) > 1 else ""
-        layers.append(net.add(Draft(operator.label + suffix, number, "mac", dims, operands, dilation=image.dilation)))
+        draft = Draft(operator.label + suffix, number, "mac", dims, operands, dilation=image.dilation, pad=image.pad)
+        layers.append(net.add(draft))
         _bias(net, layers[-1], number, operator)
     axes = _interleaved(net.drafts[layers[0]], operator, along, shape) if len(layers) == 1 else None
     if axes is not None:

@@ -51,6 +51,7 @@ class Draft:
     operands: list[Operand]
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
+    pad: tuple[int, int] | None = None
     repeat: int = 1
     vectors: dict[int, Vector] = field(default_factory=dict[int, Vector])
     resizes: dict[int, tuple[VectorOp, tuple[int, int]]] = field(

@@ -158,6 +158,7 @@ class Edges:
             epilogue=self.epilogue(number),
             out=None if image == (draft.dims.P, draft.dims.Q) else image,
             repeat=draft.repeat,
+            pad=draft.pad,
         )
 
     def epilogue(self, number: int) -> tuple[VectorOp, ...]:

@@ -35,7 +35,7 @@ def reshape(net: Net, number: int, operator: Reshape) -> None:
         net.values[operator.outputs[0]] = unit_axes_changed(value, shape)
         return
     part, like = value.view, value.like
-    axes = None if like is None or like.axes is None or like.padded else reshaped(like.axes, shape)
+    axes = None if like is None or like.axes is None or like.padded is not None else reshaped(like.axes, shape)
     if part is not None and axes is not None:
         net.values[operator.outputs[0]] = replace(
             value, shape=shape, parts=(replace(part, axes=axes, viewed=True),), axis=0
@@ -157,7 +157,7 @@ def _parts(net: Net, values: list[Value], axis: int) -> tuple[Part, ...] | None:
             parts.append(part if part.layer is None else replace(part, reason=part.reason or value.reason))
             if part.layer is None or (part.reason is not None and part.axes is None):
                 continue
-            if part.axes is None or part.padded:
+            if part.axes is None or part.padded is not None:
                 return None
             sizes = net.drafts[part.layer].sizes(part.resizes)
             if part.axes[axis] != whole("c", sizes["c"]):
@@ -203,8 +203,9 @@ def pad(net: Net, number: int, operator: Pad) -> None:
         return
     changed = [i for i, size in enumerate(shape) if size != value.shape[i]]
     added = min((*operator.before, *operator.after)) >= 0
-    if added and value.parts and all(_is_image(net, part, changed) for part in value.parts):
-        parts = tuple(replace(part, padded=True) for part in value.parts)
+    before = {axis: operator.before[axis] for axis in changed}
+    parts = tuple(padded for part in value.parts if (padded := _padded(net, part, before)) is not None)
+    if added and parts and len(parts) == len(value.parts):
         net.values[operator.outputs[0]] = replace(value, shape=shape, parts=parts)
         return
     net.values[operator.outputs[0]] = value.scattered(
@@ -212,12 +213,18 @@ def pad(net: Net, number: int, operator: Pad) -> None:
     )
 
 
-def _is_image(net: Net, part: Part, axes: list[int]) -> bool:
-    """Whether some axes of a part are all of its stored rows or columns."""
+def _padded(net: Net, part: Part, before: dict[int, int]) -> Part | None:
+    """A part with words before some of its axes (and after them); None where these are not its rows or columns."""
     if part.layer is None or part.axes is None:
-        return False
+        return None
     sizes = net.drafts[part.layer].sizes(part.resizes)
-    return all(image_axis(part.axes, axis, sizes) is not None for axis in axes)
+    top, left = part.padded or (0, 0)
+    for axis, words in before.items():
+        of = image_axis(part.axes, axis, sizes)
+        if of is None:
+            return None
+        top, left = (top + words, left) if of == "p" else (top, left + words)
+    return replace(part, padded=(top, left))
 
 
 def lookup(net: Net, number: int, operator: Lookup) -> None:

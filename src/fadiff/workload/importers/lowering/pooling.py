@@ -103,7 +103,7 @@ def _pooled(net: Net, number: int, value: Value, shape: tuple[int, ...], kind: V
         axes, left = image
         pool: VectorOp = "global_pool" if left == (1, 1) and kind != "upsample" else kind
         net.drafts[part.layer].resizes[number] = (pool, left)
-        parts.append(replace(part, axes=axes, resizes=(*part.resizes, number), padded=False))
+        parts.append(replace(part, axes=axes, resizes=(*part.resizes, number), padded=None))
     if not parts:
         return None
     sources = frozenset((part.layer, part.resizes) for part in parts if part.layer is not None)
@@ -124,7 +124,7 @@ def _resized(
     left = {"p": sizes["p"], "q": sizes["q"]}
     for i, (old, new) in enumerate(zip(before, after, strict=True)):
         of = image_axis(part.axes, i, sizes)
-        if of is not None and (old != new or part.padded):
+        if of is not None and (old != new or part.padded is not None):
             left[of] = new
             axes[i] = whole(of, new)
         elif old != new:

@@ -151,7 +151,7 @@ def _shared_weights(weight: Side, letters: Letters) -> dict[str, int]:
 def _source_axes(source: Side) -> dict[str, Axis] | None:
     """Where the letters of the input lie in the tensor of its first layer; None where that is not known."""
     part = None if source.value is None else source.value.like
-    if part is None or part.axes is None or part.padded:
+    if part is None or part.axes is None or part.padded is not None:
         return None
     return dict(zip(source.letters, part.axes, strict=True))
 

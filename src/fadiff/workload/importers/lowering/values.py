@@ -15,16 +15,16 @@ class Part:
     """A stored tensor as somebody sees it.
 
     `layer` is the number of the layer; None is a network input. `axes` says where the axes of the view lie in the
-    stored tensor after `resizes`; None where that is not known. `viewed`: it was reshaped or transposed. `padded`: its
-    image axes are longer than what is stored. `reason` says why this piece of a concatenation cannot be read on chip,
-    though others may be.
+    stored tensor after `resizes`; None where that is not known. `viewed`: it was reshaped or transposed. `padded`:
+    rows above and columns to the left of what is stored, where its image axes are longer than that; None where they are
+    not. `reason` says why this piece of a concatenation cannot be read on chip, though others may be.
     """
 
     layer: int | None
     axes: Layout | None = None
     resizes: Resizes = ()
     viewed: bool = False
-    padded: bool = False
+    padded: tuple[int, int] | None = None
     reason: str | None = None
 
 
@@ -61,7 +61,7 @@ class Value:
     def view(self) -> Part | None:
         """The one layer's tensor that it is a view of, axis by axis; None where it is not."""
         part = self.parts[0] if len(self.parts) == 1 else Part(None)
-        return None if part.layer is None or part.axes is None or part.padded else part
+        return None if part.layer is None or part.axes is None or part.padded is not None else part
 
     @property
     def keeps_channels(self) -> bool:
@@ -97,7 +97,7 @@ class Value:
             axis=0,
             moved=self.moved | moved,
             reason=self.reason or (reason if self.sources else None),
-            hint=None if like is None or axes is None else replace(like, axes=axes, viewed=True, padded=False),
+            hint=None if like is None or axes is None else replace(like, axes=axes, viewed=True, padded=None),
             origin=name,
             within=self.within | {name},
         )
