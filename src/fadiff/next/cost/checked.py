@@ -1,0 +1,37 @@
+"""Schedule files that can be trusted: legal, and with the cost they state."""
+
+from pathlib import Path
+
+from fadiff.files import FileError
+from fadiff.next.cost.evaluate import Evaluation, evaluate
+from fadiff.next.schedule import Schedule
+from fadiff.next.schedule.file import read_schedule, write_schedule
+from fadiff.next.schedule.rules import check_legal
+
+COST_TOLERANCE = 1e-6
+"""Largest relative difference between the cost a file states and the model's."""
+
+
+def load_schedule(path: Path | str) -> Schedule:
+    """Read a schedule file; refuse it where it breaks a rule or states a wrong cost."""
+    path = Path(path)
+    schedule, stated = read_schedule(path)
+    check_legal(schedule, path)
+    if stated is not None:
+        computed = evaluate(schedule).stated()
+        for key, value in stated.model_dump().items():
+            expected: float = getattr(computed, key)
+            if abs(value - expected) > COST_TOLERANCE * abs(expected):
+                raise FileError(
+                    f"{path}: cost.{key}: the file states {value:.9g}, the model computes {expected:.9g}: "
+                    "remove the cost to have it computed, or find out what changed"
+                )
+    return schedule
+
+
+def save_schedule(path: Path | str, schedule: Schedule) -> Evaluation:
+    """Write a schedule file with its cost; an illegal schedule is never written."""
+    check_legal(schedule)
+    evaluation = evaluate(schedule)
+    write_schedule(Path(path), schedule, evaluation.stated())
+    return evaluation

@@ -1,0 +1,127 @@
+"""The exact cost of one schedule, with the whole breakdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from fadiff.next.cost.flows import Flow, flow_table
+from fadiff.next.cost.model import layer_costs, network_cost
+from fadiff.next.hardware import pack_machine
+from fadiff.next.schedule.arrays import pack_layers, pack_schedule
+from fadiff.next.schedule.file import StatedCost
+from fadiff.next.schedule.nest import Nest
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from fadiff.next.schedule import Schedule
+
+COMPUTE = "compute"
+"""The roofline term of the multipliers; the others bear the names of memories."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the model says about a schedule. Arrays have one entry per layer, in the workload's order.
+
+    Counts are of one execution of a layer; totals count repeats.
+    """
+
+    schedule: Schedule
+    words: Float[np.ndarray, "flows layers"]
+    """Words of each flow of `flows`."""
+    terms: Float[np.ndarray, "terms layers"]
+    """Cycles that computing, then each memory (outermost first), would need on its own."""
+    layer_cycles: Float[np.ndarray, " layers"]
+    layer_energy_pj: Float[np.ndarray, " layers"]
+    energy_pj: float
+    cycles: float
+
+    @property
+    def edp_uj_cycles(self) -> float:
+        """EDP = (sum of energies in uJ) * (sum of latencies in cycles)."""
+        return self.energy_pj * 1e-6 * self.cycles
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """The table that names the rows of `words`."""
+        return flow_table(self.schedule.machine.structure)
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """What the rows of `terms` are: compute, and the machine's memories."""
+        return (COMPUTE, *(memory.name for memory in self.schedule.machine.memories))
+
+    @cached_property
+    def repeat(self) -> Float[np.ndarray, " layers"]:
+        """How often each layer runs."""
+        return np.array([layer.repeat for layer in self.schedule.workload.layers], dtype=np.float64)
+
+    @cached_property
+    def binding(self) -> tuple[str, ...]:
+        """The roofline term that binds each layer: compute, or a memory from the innermost out (ties: the first)."""
+        names, terms = self.term_names, self.terms
+        inwards = [0, *range(len(names) - 1, 0, -1)]
+        chosen: list[int] = terms[inwards].argmax(axis=0).tolist()
+        return tuple(names[inwards[i]] for i in chosen)
+
+    @cached_property
+    def energy_parts_pj(self) -> Float[np.ndarray, "parts layers"]:
+        """Energy of each layer by part: the MACs, then each flow of `flows`."""
+        machine = self.schedule.machine
+        memories = {i: node for i, node in enumerate(machine.nodes) if i in machine.structure.memories}
+        each = [
+            getattr(memories[flow.memory], f"{flow.action}_pj") * words
+            for flow, words in zip(self.flows, self.words, strict=True)
+        ]
+        macs = [layer.macs * machine.mac_pj for layer in self.schedule.workload.layers]
+        return np.array([macs, *each])
+
+    def energy_by_node_pj(self) -> dict[str, float]:
+        """Energy of the network by where it is spent: `mac`, and each memory; the parts sum to `energy_pj`."""
+        machine = self.schedule.machine
+        sums = self.energy_parts_pj @ self.repeat
+        spent = {"mac": float(sums[0]), **{memory.name: 0.0 for memory in machine.memories}}
+        for flow, part in zip(self.flows, sums[1:], strict=True):
+            spent[machine.nodes[flow.memory].name] += float(part)
+        return spent
+
+    def memory_words(self, memory: int) -> float:
+        """Words that a memory (its node) reads and writes for the whole network, repeats counted."""
+        here = [flow.memory == memory for flow in self.flows]
+        return float((self.words[here] @ self.repeat).sum())
+
+    @property
+    def utilization(self) -> float:
+        """Share of the multipliers' time that does work."""
+        peak = self.schedule.machine.peak_macs
+        return self.schedule.workload.macs / (self.cycles * peak) if self.cycles else 0.0
+
+    def stated(self) -> StatedCost:
+        """The cost as a schedule file states it."""
+        return StatedCost(energy_pj=self.energy_pj, cycles=self.cycles, edp_uj_cycles=self.edp_uj_cycles)
+
+
+def evaluate(schedule: Schedule) -> Evaluation:
+    """Price a schedule exactly: 64-bit numbers, integer counts. Illegal schedules are priced too."""
+    packed, layers = pack_schedule(schedule), pack_layers(schedule.workload)
+    nest = Nest(schedule.machine.structure, layers, packed.mapping, packed.fusion)
+    costs = layer_costs(nest, pack_machine(schedule.machine))
+    network = network_cost(layers, costs)
+
+    def rows(values: object) -> Float[np.ndarray, "rows layers"]:
+        return np.array(cast("tuple[np.ndarray, ...]", values), dtype=np.float64)
+
+    return Evaluation(
+        schedule=schedule,
+        words=rows(costs.words),
+        terms=rows((costs.steps, *costs.memory_cycles)),
+        layer_cycles=np.asarray(costs.cycles),
+        layer_energy_pj=np.asarray(costs.energy_pj),
+        energy_pj=float(network.energy_pj),
+        cycles=float(network.cycles),
+    )

@@ -1,0 +1,221 @@
+"""Schedule files: self-contained JSON, strict on load, that anyone can re-evaluate without this project.
+
+`fadiff-schedule/2` is written; `fadiff-schedule/1`, which knew one kind of machine, is read and upgraded.
+"""
+
+import json
+from collections.abc import Mapping as MappingOf
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field, NonNegativeFloat
+
+from fadiff.errors import FadiffError
+from fadiff.files import FileError, Strict, parse, read_text, validate, write_text
+from fadiff.next.hardware import Machine
+from fadiff.next.hardware.gemmini import GemminiModel
+from fadiff.next.hardware.machine_json import MachineModel, machine_to_json
+from fadiff.next.schedule.ir import DEFAULT_ORDER, Group, Mapping, Schedule, ScheduleError, Trips
+from fadiff.workload import Dims
+from fadiff.workload.file import DimsModel, WorkloadModel, dims_to_json, workload_to_json
+from fadiff.workload.layer import MAX_SIZE
+
+FORMAT = "fadiff-schedule/2"
+FIRST_FORMAT = "fadiff-schedule/1"
+
+TripCount = Annotated[int, Field(gt=0, le=MAX_SIZE)]
+
+
+class TripsModel(Strict):
+    """Shared trip counts; those of 1 may be left out."""
+
+    G: TripCount = 1
+    N: TripCount = 1
+    P: TripCount = 1
+    Q: TripCount = 1
+    X: TripCount = 1
+
+
+class GroupModel(Strict):
+    """One fused group, or a layer on its own."""
+
+    layers: list[str]
+    trips: TripsModel = TripsModel()
+    loops: str = "GNPQ"
+
+    def value(self) -> Group:
+        """The checked value."""
+        trips = self.trips
+        return Group(tuple(self.layers), Trips(trips.G, trips.N, trips.P, trips.Q, trips.X), self.loops)
+
+
+class StatedCost(Strict):
+    """The cost a schedule file states; readers recompute it and refuse the file where it differs."""
+
+    energy_pj: NonNegativeFloat
+    cycles: NonNegativeFloat
+    edp_uj_cycles: NonNegativeFloat
+
+
+class _ScheduleModel(Strict):
+    """What both formats have in common."""
+
+    workload: WorkloadModel
+    groups: list[GroupModel]
+    cost: StatedCost | None = None
+    made_by: dict[str, str | int] = Field(default={})
+
+    def schedule(self, machine: Machine, mappings: dict[str, Mapping]) -> Schedule:
+        """The checked value."""
+        groups = tuple(group.value() for group in self.groups)
+        return Schedule(self.workload.value(), machine, groups, mappings, self.made_by)
+
+
+class ScheduleModel(_ScheduleModel):
+    """The whole file. A mapping holds factors by node, and loop orders by memory under `order`."""
+
+    format: Literal["fadiff-schedule/2"]
+    hardware: MachineModel
+    mappings: dict[str, dict[str, Any]]
+
+    def value(self) -> Schedule:
+        """The checked value."""
+        machine = self.hardware.value()
+        return self.schedule(
+            machine, {name: _mapping(machine, f"mappings.{name}", keys) for name, keys in self.mappings.items()}
+        )
+
+
+class FirstOrderModel(Strict):
+    """Loop orders of the first format."""
+
+    L3: str | None = None
+    L2: str | None = None
+    L1: str | None = None
+
+
+class FirstMappingModel(Strict):
+    """A mapping of the first format: one array, four levels."""
+
+    spatial: DimsModel = DimsModel()
+    L3: DimsModel = DimsModel()
+    L2: DimsModel = DimsModel()
+    L1: DimsModel = DimsModel()
+    L0: DimsModel = DimsModel()
+    order: FirstOrderModel = FirstOrderModel()
+
+    def upgraded(self) -> dict[str, Any]:
+        """The same mapping by the nodes of the Gemmini template."""
+        unrolled = dims_to_json(self.spatial.value())
+        levels = {"DRAM": self.L3, "scratchpad": self.L2, "accumulator": self.L1, "registers": self.L0}
+        orders = {"DRAM": self.order.L3, "scratchpad": self.order.L2, "accumulator": self.order.L1}
+        return {
+            "cols": {dim: lanes for dim, lanes in unrolled.items() if dim in "KG"},
+            "rows": {dim: lanes for dim, lanes in unrolled.items() if dim not in "KG"},
+            **{node: dims_to_json(factors.value()) for node, factors in levels.items()},
+            "order": {memory: order for memory, order in orders.items() if order is not None},
+        }
+
+
+class FirstScheduleModel(_ScheduleModel):
+    """The whole file, in the first format."""
+
+    format: Literal["fadiff-schedule/1"]
+    hardware: GemminiModel
+    mappings: dict[str, FirstMappingModel]
+
+    def value(self) -> Schedule:
+        """The checked value."""
+        machine = self.hardware.value()
+        return self.schedule(
+            machine,
+            {name: _mapping(machine, f"mappings.{name}", keys.upgraded()) for name, keys in self.mappings.items()},
+        )
+
+
+def _mapping(machine: Machine, place: str, keys: MappingOf[str, Any]) -> Mapping:
+    """A mapping from the keys of a file: factors by node, and orders by memory where they matter."""
+    orders: object = keys.get("order", {})
+    if not isinstance(orders, dict) or not all(isinstance(order, str) for order in orders.values()):  # pyright: ignore[reportUnknownVariableType]
+        raise FileError(f"{place}.order: this must be a mapping of memories to loop orders")
+    factors: dict[str, Dims] = {}
+    for name, given in keys.items():
+        if name != "order":
+            factors[name] = validate(DimsModel, given, f"{place}.{name}").value()
+            if max(factors[name]) > MAX_SIZE:
+                raise FileError(f"{place}.{name}: a factor is larger than any loop: it is at most {MAX_SIZE}")
+    try:
+        mapping = Mapping.of(machine, factors, orders)  # pyright: ignore[reportUnknownArgumentType]
+    except ScheduleError as error:
+        raise FileError(f"{place}: {error}") from None
+    for memory in machine.memories[:-1]:
+        if memory.name not in orders and sum(f > 1 for f in factors.get(memory.name, Dims())) > 1:
+            raise FileError(f"{place}.order.{memory.name}: more than one loop runs there: give their order")
+    return mapping
+
+
+def read_schedule(path: Path) -> tuple[Schedule, StatedCost | None]:
+    """A schedule file as values, with the cost it states. Legality and cost are for the caller to check."""
+    data: Any = parse(read_text(path), str(path))
+    first = isinstance(data, dict) and cast(dict[str, Any], data).get("format") == FIRST_FORMAT
+    model = validate(FirstScheduleModel if first else ScheduleModel, cast(object, data), str(path))
+    try:
+        return model.value(), model.cost
+    except FadiffError as error:
+        raise FileError(f"{path}: {error}") from None
+
+
+def schedule_to_json(schedule: Schedule, cost: StatedCost) -> dict[str, Any]:
+    """A schedule as plain JSON values, the inverse of reading one."""
+    return {
+        "format": FORMAT,
+        "workload": workload_to_json(schedule.workload),
+        "hardware": machine_to_json(schedule.machine),
+        "groups": [_group_to_json(group) for group in schedule.groups],
+        "mappings": {
+            layer.name: _mapping_to_json(schedule.machine, schedule.mappings[layer.name])
+            for layer in schedule.workload.layers
+            if layer.is_mac
+        },
+        "cost": cost.model_dump(),
+        "made_by": dict(schedule.made_by),
+    }
+
+
+def write_schedule(path: Path, schedule: Schedule, cost: StatedCost) -> None:
+    """Write a schedule file, whole or not at all: one line per layer, node, group and mapping."""
+    data = schedule_to_json(schedule, cost)
+    lists = [(data["workload"], "layers"), (data["hardware"], "nodes"), (data, "groups")]
+    lines = {id(holder[key]): ",\n  ".join(map(json.dumps, holder[key])) for holder, key in lists}
+    mappings = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(mapping)}" for name, mapping in data["mappings"].items())
+
+    def told(value: Any) -> str:  # noqa: ANN401  (any JSON value)
+        if id(value) in lines:
+            return f"[\n  {lines[id(value)]}]"
+        if isinstance(value, dict) and any(id(part) in lines for part in value.values()):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            parts = (f"{json.dumps(key)}: {told(part)}" for key, part in value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return "{" + ", ".join(parts) + "}"
+        return f"{{\n  {mappings}}}" if value is data["mappings"] else json.dumps(value)
+
+    write_text(path, "{" + ",\n ".join(f"{json.dumps(key)}: {told(value)}" for key, value in data.items()) + "}\n")
+
+
+def _group_to_json(group: Group) -> dict[str, Any]:
+    written: dict[str, Any] = {"layers": list(group.layers)}
+    trips = {loop: count for loop, count in group.trips._asdict().items() if count > 1}
+    if trips:
+        written["trips"] = trips
+    if group.loops != "GNPQ":
+        written["loops"] = group.loops
+    return written
+
+
+def _mapping_to_json(machine: Machine, mapping: Mapping) -> dict[str, Any]:
+    """Factors above 1 by node; the orders of memories in which more than one loop runs."""
+    factors = {node.name: dims_to_json(f) for node, f in zip(machine.nodes, mapping.factors, strict=True)}
+    orders = {
+        memory.name: order
+        for memory, order in zip(machine.memories[:-1], mapping.orders[:-1], strict=True)
+        if len(factors[memory.name]) > 1 or order != DEFAULT_ORDER
+    }
+    return {**{name: told for name, told in factors.items() if told}, "order": orders}
