@@ -17,6 +17,7 @@ from fadiff.next.schedule.tiling import Tiling, group_tiling, inner_edges, share
 from fadiff.workload import DIMS, Dims
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping as MappingOf
     from collections.abc import Sequence
 
     from jax import Array
@@ -66,8 +67,8 @@ class MappingArrays(NamedTuple):
 
     factors: Float[Array, "nodes 8 *batch layers"]
     """The first memory's are private: without the trips that the layer's group shares."""
-    rank: Float[Array, "memories 8 *batch layers"]
-    """Place of each dim's loop at a memory, outermost 0."""
+    rank: Float[Array, "memories 8 *batch layers"] | tuple[Float[Array, "8 *batch layers"], ...]
+    """Place of each dim's loop at a memory, outermost 0; as a tuple, each memory may have batch axes of its own."""
 
 
 class Fusion(NamedTuple):
@@ -251,11 +252,11 @@ def buffer_values(
     return channels * (h * w + keep + (waiting - 1) * left), (a > 0) | (b > 0)
 
 
-def waiting_trips(nesting: str, trips: dict[str, int], *, first: bool) -> int:
+def waiting_trips(nesting: str, trips: MappingOf[str, Int[np.ndarray, "*batch"] | int], *, first: bool) -> Array:
     """Trips of the shared loops that run inside those over rows and columns and make other outputs of a layer."""
-    outer = nesting.index("P" if trips["P"] > 1 else "Q")
-    made = [loop for loop in nesting[outer:] if loop in "GN" or (loop == "X" and first)]
-    return int(np.prod([trips[loop] for loop in made]))
+    outer = np.where(np.asarray(trips["P"]) > 1, nesting.index("P"), nesting.index("Q"))
+    made = [np.where(nesting.index(loop) > outer, trips[loop], 1) for loop in ("GNX" if first else "GN")]
+    return _numbers(reduce(lambda a, b: a * b, made))
 
 
 def group_arrays(
@@ -282,7 +283,7 @@ def group_arrays(
                 _numbers([side[0] for side in tiling.stored_tile[name]]),
                 _numbers([ahead.halo for ahead in tiling.ahead[name]]),
                 _numbers([trips["P"], trips["Q"]]),
-                _numbers(waiting_trips(group.nesting, trips, first=first)),
+                waiting_trips(group.nesting, trips, first=first),
                 _numbers(tile[0] * tile[1] * tile[2]),
             )
             buffer, retained = float(values), bool(halo)

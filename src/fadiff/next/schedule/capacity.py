@@ -54,7 +54,9 @@ def tiles(nest: Nest, machine: MachineArrays) -> Tiles:
     """The tiles of every MAC layer; add layers have none."""
     xp, structure, fusion, layers = nest.xp, nest.structure, nest.fusion, nest.layers
     fuses = structure.fuses
-    unfused = {"W": 1 - fusion.fused_weight, "I": 1 - fusion.fused_channels / layers.input_channels}
+    # What comes from the first memory, of how much; multiplied before it is divided, whole bytes stay whole.
+    unfused = {"W": 1 - fusion.fused_weight, "I": layers.input_channels - fusion.fused_channels}
+    of_all = {"W": 1, "I": layers.input_channels}
     bits = {"W": machine.bits_w, "I": machine.bits_i}
     running: dict[Part, Array] = {}
     kept: dict[Part, Array] = {}
@@ -62,17 +64,17 @@ def tiles(nest: Nest, machine: MachineArrays) -> Tiles:
     for tensor in "WI":
         for memory in structure.keepers(tensor)[1:]:
             held = tile_values(nest, memory, tensor) * (bits[tensor] / 8) * layers.is_mac
+            fetched = held * unfused[tensor] / of_all[tensor]
             # What arrives over a fused edge waits in the buffer of the memory that fuses, and nowhere further out.
-            held = held * unfused[tensor] if fuses is not None and memory <= fuses else held
-            running[memory, tensor] = held
+            running[memory, tensor] = fetched if fuses is not None and memory <= fuses else held
             if memory == structure.home(tensor):
-                kept[memory, tensor] = xp.where(stays(nest, tensor, memory), held * unfused[tensor], 0)
+                kept[memory, tensor] = xp.where(stays(nest, tensor, memory), fetched, 0)
     for memory in structure.keepers("O")[1:]:
         values = tile_values(nest, memory, "O") * layers.is_mac
         held = values * (machine.bits_sums / 8)
         if memory != structure.keepers("O")[-1]:
             finished = all_finished(nest, memory)
-            held = xp.where(finished, values * (layers.stored / layers.output) * (machine.bits_o / 8), held)
+            held = xp.where(finished, values * layers.stored / layers.output * (machine.bits_o / 8), held)
         running[memory, "O"] = held * (1 - fusion.copied) if memory == fuses else held
         waiting[memory] = xp.where(_holds_sums(nest, memory), held, 0)
     return Tiles(running, kept, waiting)

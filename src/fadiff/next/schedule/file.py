@@ -8,7 +8,7 @@ from collections.abc import Mapping as MappingOf
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, NonNegativeFloat
+from pydantic import ConfigDict, Field, NonNegativeFloat
 
 from fadiff.errors import FadiffError
 from fadiff.files import FileError, Strict, parse, read_text, validate, write_text
@@ -71,18 +71,30 @@ class _ScheduleModel(Strict):
         return Schedule(self.workload.value(), machine, groups, mappings, self.made_by)
 
 
+class MappingModel(Strict):
+    """One mapping: factors by node, under the nodes' own names, and loop orders by memory."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, DimsModel]  # pyright: ignore[reportIncompatibleVariableOverride]
+    order: dict[str, str] = Field(default={})
+
+    def value(self, machine: Machine, place: str) -> Mapping:
+        """The checked value."""
+        return _mapping(machine, place, self.__pydantic_extra__, self.order)
+
+
 class ScheduleModel(_ScheduleModel):
-    """The whole file. A mapping holds factors by node, and loop orders by memory under `order`."""
+    """The whole file."""
 
     format: Literal["fadiff-schedule/2"]
     hardware: MachineModel
-    mappings: dict[str, dict[str, Any]]
+    mappings: dict[str, MappingModel]
 
     def value(self) -> Schedule:
         """The checked value."""
         machine = self.hardware.value()
         return self.schedule(
-            machine, {name: _mapping(machine, f"mappings.{name}", keys) for name, keys in self.mappings.items()}
+            machine, {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
         )
 
 
@@ -104,17 +116,14 @@ class FirstMappingModel(Strict):
     L0: DimsModel = DimsModel()
     order: FirstOrderModel = FirstOrderModel()
 
-    def upgraded(self) -> dict[str, Any]:
+    def value(self, machine: Machine, place: str) -> Mapping:
         """The same mapping by the nodes of the Gemmini template."""
-        unrolled = dims_to_json(self.spatial.value())
-        levels = {"DRAM": self.L3, "scratchpad": self.L2, "accumulator": self.L1, "registers": self.L0}
+        unrolled = self.spatial.model_dump()
+        factors = {"DRAM": self.L3, "scratchpad": self.L2, "accumulator": self.L1, "registers": self.L0}
+        factors["cols"] = DimsModel(**{dim: lanes for dim, lanes in unrolled.items() if dim in "KG"})
+        factors["rows"] = DimsModel(**{dim: lanes for dim, lanes in unrolled.items() if dim not in "KG"})
         orders = {"DRAM": self.order.L3, "scratchpad": self.order.L2, "accumulator": self.order.L1}
-        return {
-            "cols": {dim: lanes for dim, lanes in unrolled.items() if dim in "KG"},
-            "rows": {dim: lanes for dim, lanes in unrolled.items() if dim not in "KG"},
-            **{node: dims_to_json(factors.value()) for node, factors in levels.items()},
-            "order": {memory: order for memory, order in orders.items() if order is not None},
-        }
+        return _mapping(machine, place, factors, {name: order for name, order in orders.items() if order is not None})
 
 
 class FirstScheduleModel(_ScheduleModel):
@@ -128,24 +137,18 @@ class FirstScheduleModel(_ScheduleModel):
         """The checked value."""
         machine = self.hardware.value()
         return self.schedule(
-            machine,
-            {name: _mapping(machine, f"mappings.{name}", keys.upgraded()) for name, keys in self.mappings.items()},
+            machine, {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
         )
 
 
-def _mapping(machine: Machine, place: str, keys: MappingOf[str, Any]) -> Mapping:
-    """A mapping from the keys of a file: factors by node, and orders by memory where they matter."""
-    orders: object = keys.get("order", {})
-    if not isinstance(orders, dict) or not all(isinstance(order, str) for order in orders.values()):  # pyright: ignore[reportUnknownVariableType]
-        raise FileError(f"{place}.order: this must be a mapping of memories to loop orders")
-    factors: dict[str, Dims] = {}
-    for name, given in keys.items():
-        if name != "order":
-            factors[name] = validate(DimsModel, given, f"{place}.{name}").value()
-            if max(factors[name]) > MAX_SIZE:
-                raise FileError(f"{place}.{name}: a factor is larger than any loop: it is at most {MAX_SIZE}")
+def _mapping(machine: Machine, place: str, given: MappingOf[str, DimsModel], orders: MappingOf[str, str]) -> Mapping:
+    """A mapping from factors by node, and orders by memory where they matter."""
+    factors = {name: dims.value() for name, dims in given.items()}
+    for name, each in factors.items():
+        if max(each) > MAX_SIZE:
+            raise FileError(f"{place}.{name}: a factor is larger than any loop: it is at most {MAX_SIZE}")
     try:
-        mapping = Mapping.of(machine, factors, orders)  # pyright: ignore[reportUnknownArgumentType]
+        mapping = Mapping.of(machine, factors, orders)
     except ScheduleError as error:
         raise FileError(f"{place}: {error}") from None
     for memory in machine.memories[:-1]:
@@ -211,11 +214,11 @@ def _group_to_json(group: Group) -> dict[str, Any]:
 
 
 def _mapping_to_json(machine: Machine, mapping: Mapping) -> dict[str, Any]:
-    """Factors above 1 by node; the orders of memories in which more than one loop runs."""
+    """Factors above 1 by node; orders by memory, but for those a reader would take anyway."""
     factors = {node.name: dims_to_json(f) for node, f in zip(machine.nodes, mapping.factors, strict=True)}
     orders = {
         memory.name: order
-        for memory, order in zip(machine.memories[:-1], mapping.orders[:-1], strict=True)
-        if len(factors[memory.name]) > 1 or order != DEFAULT_ORDER
+        for memory, order in zip(machine.memories, mapping.orders, strict=True)
+        if order != DEFAULT_ORDER or (len(factors[memory.name]) > 1 and memory is not machine.memories[-1])
     }
     return {**{name: told for name, told in factors.items() if told}, "order": orders}

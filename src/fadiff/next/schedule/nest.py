@@ -96,7 +96,7 @@ class Nest:
     @cached_property
     def xp(self) -> Any:  # noqa: ANN401  (an array library)
         """The library that the arrays are of."""
-        return namespace(*self.mapping, *self.fusion, *self.layers)
+        return namespace(self.mapping.factors, *self.fusion, *self.layers)
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:

@@ -57,6 +57,14 @@ class Examined:
         """Whether a group's tiles are defined: nothing speaks against its trip counts."""
         return bool(self.tilings[group].aligned[0])
 
+    def untiled(self, name: str) -> set[str]:
+        """Dims of a layer whose tiles are not defined, because its group cannot share them."""
+        group = self.schedule.group_of[name]
+        if self.tiled(group):
+            return set()
+        shared = [loop for loop in SHARED_LOOPS if group.trips._asdict()[loop] > 1]
+        return {shared_dim(loop, first=name == group.layers[0]) for loop in shared}
+
     def mapped(self) -> Iterator[tuple[Layer, Mapping]]:
         """MAC layers with their mappings."""
         for layer in self.workload.layers:
@@ -87,28 +95,29 @@ def factors(examined: Examined) -> Iterator[Violation]:
     """
     nodes = examined.machine.nodes
     for layer, mapping in examined.mapped():
-        i = examined.number[layer.name]
+        i, untiled = examined.number[layer.name], examined.untiled(layer.name)
         for d, (dim, size) in enumerate(zip(DIMS, layer.dims, strict=True)):
             tile, shared = round(examined.tile[d, i]), round(examined.shared[d, i])
             first, *inner = (factors[d] for factors in mapping.factors)
-            private = [first // shared, *inner] if first % shared == 0 else [first, *inner]
+            if dim in untiled or first % shared:
+                continue  # the rule *aligned* says what is wrong
+            private = [first // shared, *inner]
             told = ", ".join(f"{node.name} {f[d]}" for node, f in zip(nodes, mapping.factors, strict=True) if f[d] > 1)
             what = f"{dim} is {size:,}" if shared == 1 else f"{dim} is {size:,} in shared tiles of {tile:,}"
             if prod(private) < tile:
                 short = f"its factors multiply to {prod(private):,} ({told or 'all are 1'})"
                 yield Violation("factors", (layer.name,), f"{layer.name}: {what}, {short}")
                 continue
-            outermost = next((at for at, factor in enumerate(private) if factor > 1), None)
-            if outermost is None:
-                continue
+            outermost = next((at for at, factor in enumerate(private) if factor > 1), len(private) - 1)
             below = prod(private[outermost + 1 :])
-            if below >= tile or private[outermost] != -(-tile // below):
-                need = "no factor there" if below >= tile else f"{-(-tile // below):,}"
+            needed = -(-tile // below)
+            if private[outermost] != needed:
+                outside = 1 if outermost else shared
                 yield Violation(
                     "factors",
                     (layer.name,),
-                    f"{layer.name}: {what}, {private[outermost]:,} trips at {nodes[outermost].name} over tiles of "
-                    f"{below:,} leave some idle ({told}): it takes {need}",
+                    f"{layer.name}: {what}, {private[outermost] * outside:,} trips at {nodes[outermost].name} over "
+                    f"tiles of {below:,} leave some idle ({told}): it takes {needed * outside:,}",
                 )
 
 

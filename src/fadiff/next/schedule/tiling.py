@@ -212,15 +212,15 @@ def _image_misfits(
 ) -> Iterator[Misfit]:
     """Where tiles of a producer's rows (columns) do not go with its consumers, its epilogue, or the time it has."""
     axis, shared = IMAGE.index(loop), count > 1
-    computed, all_stored = _computed(layer, axis) + 0 * count, layer.stored[axis] + 0 * count
+    computed, all_stored = _computed(layer, axis), layer.stored[axis]
     for other in stored[1:]:
         yield Misfit(
             loop, f"the consumers of {layer.name} ask for different tiles of it", shared & (other != stored[0])
         )
     yield Misfit(
         loop,
-        f"tiles of {layer.name}'s {computed[0]} {loop} do not become tiles of the {all_stored[0]} it stores",
-        shared & (_ceil(computed, step) != _ceil(all_stored, stored[0])),
+        f"tiles of {layer.name}'s {computed} {loop} do not become tiles of the {all_stored} it stores",
+        shared & (_ceil(computed + 0 * count, step) != _ceil(all_stored + 0 * count, stored[0])),
     )
-    late = _ceil(all_stored - lead, stored[0]) > count
-    yield Misfit(loop, f"{layer.name} would not be done with its {all_stored[0]} stored {loop}'", shared & late)
+    late = _ceil(all_stored - lead + 0 * count, stored[0]) > count
+    yield Misfit(loop, f"{layer.name} would not be done with its {all_stored} stored {loop}'", shared & late)

@@ -1,0 +1,35 @@
+"""Numbers with units, as sentences say them."""
+
+_UNITS = ("B", "KB", "MB", "GB")
+
+
+def size_text(size_bytes: float) -> str:
+    """Bytes (or 8-bit words) in B, KB of 1024 or MB of 1024 KB, three digits that matter.
+
+    >>> size_text(96), size_text(98304), size_text(1258291), size_text(602112)
+    ('96 B', '96 KB', '1.2 MB', '588 KB')
+    """
+    power = next((p for p in range(3) if size_bytes < 1023.5 * 1024**p), 3)
+    amount = size_bytes / 1024**power
+    return f"{amount:.0f} {_UNITS[power]}" if amount >= 1000 else f"{amount:.3g} {_UNITS[power]}"
+
+
+def count_text(count: float) -> str:
+    """A count with a unit of thousands where it needs one, three digits that matter.
+
+    >>> count_text(512), count_text(1_424_012), count_text(999_900), count_text(0.5)
+    ('512', '1.42 M', '1 M', '0.5')
+    """
+    power = next((p for p in range(4) if count < 999.5 * 1000**p), 4)
+    return f"{count / 1000**power:.3g} {('', 'K', 'M', 'G', 'T')[power]}".rstrip()
+
+
+def change_text(change: float) -> str:
+    """A relative change.
+
+    >>> change_text(0.0663), change_text(-0.0033), change_text(0.0)
+    ('+6.6%', '-0.33%', 'unchanged')
+    """
+    if abs(change) < 5e-7:
+        return "unchanged"
+    return f"{change:+.1%}" if abs(change) >= 0.01 else f"{100 * change:+.2g}%"

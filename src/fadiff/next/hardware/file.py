@@ -1,0 +1,95 @@
+"""Hardware files by name or path: the catalog that comes with the package, and files of one's own, YAML or JSON.
+
+A file lists its nodes (:mod:`fadiff.next.hardware.nodes_file`), or gives the short keys of the Gemmini template
+(:mod:`fadiff.next.hardware.gemmini`).
+"""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+
+from fadiff.files import FileError, parse, read_text, validate
+from fadiff.next.hardware.gemmini import GemminiFileModel
+from fadiff.next.hardware.machine import Machine, MachineError
+from fadiff.next.hardware.nodes_file import Filled, NodesFileModel
+
+SUFFIXES = (".yaml", ".yml", ".json")
+CATALOG = resources.files("fadiff.next.hardware").joinpath("builtin")
+
+
+@dataclass(frozen=True)
+class MachineFile:
+    """A machine with what its file says about it."""
+
+    machine: Machine
+    description: str
+    """One line."""
+    source: str
+    """Who described the machine, and where."""
+    notes: tuple[str, ...]
+    """What was chosen, and what to know before numbers are compared."""
+    filled: Filled
+    """How each energy that the file leaves out was found."""
+
+
+def builtin_machines() -> tuple[str, ...]:
+    """The names of the machines that come with the package."""
+    return tuple(sorted(file.name.removesuffix(".yaml") for file in CATALOG.iterdir() if file.name.endswith(".yaml")))
+
+
+def load_machine(name_or_path: str) -> Machine:
+    """A machine by its built-in name, or from a YAML or JSON file.
+
+    >>> load_machine("gemmini-large").fused_in().bytes
+    524288
+    """
+    return read_machine(name_or_path).machine
+
+
+def describe_machine(name_or_path: str) -> str:
+    """The one line that a machine's file says about it."""
+    return read_machine(name_or_path).description
+
+
+def read_machine(name_or_path: str) -> MachineFile:
+    """A machine by its built-in name, or from a YAML or JSON file, with what the file says about it."""
+    known = builtin_machines()
+    if name_or_path in known:
+        text = CATALOG.joinpath(f"{name_or_path}.yaml").read_text(encoding="utf-8")
+    elif name_or_path.lower().endswith(SUFFIXES):
+        text = read_text(Path(name_or_path))
+    else:
+        close = get_close_matches(name_or_path, known, n=1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise FileError(
+            f"{name_or_path}: no built-in hardware has this name{hint}: "
+            f"choose {', '.join(known)}, or a file that ends in {', '.join(SUFFIXES)}"
+        )
+    data = parse(text, name_or_path)
+    model = validate(NodesFileModel if _lists_nodes(data) else GemminiFileModel, data, name_or_path)
+    try:
+        machine, filled = model.value()
+        _check_room(machine)
+    except MachineError as error:
+        raise FileError(f"{name_or_path}: {error}") from None
+    return MachineFile(machine, model.description, model.source, tuple(model.notes), filled)
+
+
+def _lists_nodes(data: object) -> bool:
+    return isinstance(data, dict) and "nodes" in data
+
+
+def _check_room(machine: Machine) -> None:
+    """Raise where a memory cannot hold a single value of each tensor it keeps, so that no layer at all would fit."""
+    innermost = machine.nodes[machine.structure.keepers("O")[-1]]
+    for memory in machine.memories[1:]:
+        of_o = machine.bits.sums if memory is innermost else machine.bits.O
+        widths = {"W": machine.bits.W, "I": machine.bits.I, "O": of_o}
+        bits = sum(widths[tensor] for tensor in memory.keeps)
+        if bits > 8 * memory.usable_bytes:
+            has = f"{memory.name} has {'half of ' if memory.double_buffered else ''}{memory.bytes} bytes"
+            raise MachineError(
+                f"hardware {machine.name!r}: {has}, and one value of each tensor it keeps "
+                f"({', '.join(memory.keeps)}) takes {bits} bits: give it more bytes"
+            )

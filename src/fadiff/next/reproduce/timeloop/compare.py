@@ -1,0 +1,205 @@
+"""The model against Timeloop on the rows of one machine: what is equal, what differs, and to which class that belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from fadiff.next.cost.evaluate import evaluate
+from fadiff.next.hardware import load_machine
+from fadiff.next.reproduce.timeloop.counts import Cost, Model, by_model, by_timeloops_rules, timeloops_price
+from fadiff.next.reproduce.timeloop.reference import EXTRAPOLATED, Columns, Floats, Mask, Reference
+from fadiff.next.reproduce.timeloop.walk import walked_fills
+from fadiff.next.schedule.rules import violations
+
+TIMELOOPS, OWN, SHIPPED = "Timeloop's rules", "the model's rules", "the shipped hardware files"
+"""Accountings: Timeloop's energies and rates with its rules for sums, the same without them, and the project's own."""
+HARDWARE_FILES = frozenset({"gemmini-large", "gemmini-small"})
+"""Machines of the tables that the project ships under the same name, with energies of its own."""
+ENERGY_ROUNDING_PJ = 0.03
+"""A total of the Gemminis' table is a sum of five parts, rounded to 0.01 pJ like each of them."""
+CYCLE_ROUNDING = 1.0
+"""Timeloop rounds a quotient of floating-point numbers up to whole cycles, so it may land one above the exact one."""
+
+IMAGINED, DENIED, UNNAMED = "imagined overlap", "denied overlap", "unexplained"
+EXPLANATIONS = {
+    IMAGINED: (
+        "By default Timeloop walks only the first two iterations of every loop and scales up the second. When an outer "
+        "loop steps it therefore sees the tile jump from the *second* position of the inner loop, not from the last, "
+        "and where that jump happens to be the step of the inner loop itself (or no step at all), it takes tiles for "
+        "neighbours that are not. Walking every iteration by Timeloop's own rule gives the model's count."
+    ),
+    DENIED: (
+        "Walking every iteration gives Timeloop's count: the overlap is there, and the model does not see it. Its "
+        "window slides along the innermost loop alone. Two loops that go on from each other by the same step (both over "
+        "one dim, or over Q and S with steps that meet) slide as one in Timeloop, and so does a loop whose dim is "
+        "unrolled over lanes further in."
+    ),
+}
+"""Classes of differing counts, all of them input fetched: in both Timeloop fetches less than the model."""
+
+
+class Difference(NamedTuple):
+    """Input words fetched into a memory, where the model and Timeloop disagree."""
+
+    row: str
+    machine: str
+    memory: str
+    kind: str
+    model: float
+    timeloop: float
+    predicted: float
+    """Timeloop's count as the walk of tiles gives it, in the row's mode."""
+    every_iteration: float
+    """The same with every iteration walked."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found on one machine."""
+
+    reference: Reference
+    columns: Columns
+    """The model's counts, tiles, steps and lanes by Timeloop's rules."""
+    costs: Mapping[str, Cost]
+    """The model's, by accounting."""
+    differences: Sequence[Difference]
+    reloading: int
+    """Rows on which Timeloop reloads old sums into more lanes than the model."""
+    rounded: int
+    """Rows on which Timeloop's latency is one cycle longer."""
+    walked: int
+    """Fills of I that the walk gives as Timeloop counts them, those that differ from the model's included."""
+    unfit: int
+    """Rules that mappings break which Timeloop holds for valid."""
+    unexplained: Sequence[str]
+    """Rows with a number that differs for a reason that no class names."""
+
+    @property
+    def name(self) -> str:
+        """The machine."""
+        return self.reference.machine.name
+
+    @property
+    def timeloop(self) -> Cost:
+        """What Timeloop says; cycles are nan on rows with cut ends."""
+        return Cost(self.reference.numbers["cycles_total"], self.reference.numbers["energy_pj"])
+
+    @cached_property
+    def accuracy(self) -> Columns:
+        """``[rows]`` of every count, tile, and of steps and lanes; 1 where Timeloop says nothing."""
+        return {name: accuracy(self.columns[name], theirs)
+                for name, theirs in self.reference.numbers.items() if name in self.columns}  # fmt: skip
+
+    def accuracy_of(self, *endings: str) -> Floats:
+        """``[columns, rows]`` of the columns whose names end so."""
+        return np.array([found for name, found in self.accuracy.items() if name.endswith(endings)])
+
+    @cached_property
+    def counts(self) -> Floats:
+        """``[counts, rows]`` accuracy of the access counts."""
+        return self.accuracy_of("_reads", "_fills", "_updates")
+
+    @cached_property
+    def equal(self) -> Mask:
+        """``[rows]`` whether all counts, tiles, steps and lanes are exactly equal."""
+        return np.all([found == 1 for found in self.accuracy.values()], axis=0)
+
+
+def compare(reference: Reference) -> Comparison:
+    """Evaluate every row and hold the result against Timeloop's."""
+    model = by_model(reference)
+    columns = by_timeloops_rules(reference, model)
+    cost, _ = timeloops_price(reference, model, columns)
+    costs = {TIMELOOPS: cost, OWN: model.cost}
+    if reference.machine.name in HARDWARE_FILES:
+        shipped = evaluate(replace(reference.schedule, machine=load_machine(reference.machine.name)))
+        costs[SHIPPED] = Cost(shipped.layer_cycles, shipped.layer_energy_pj)
+
+    # With the overlaps that the walk sees, nothing but rounding may be left.
+    explained, differences, walked = _with_walked_fills(reference, columns)
+    late_cycles, unexplained = _left_over(reference, model, explained)
+    more_lanes = [columns[name] != model.columns[name] for name in columns if name.endswith(("O_reads", "O_fills"))]
+    return Comparison(
+        reference=reference,
+        columns=columns,
+        costs=costs,
+        differences=differences,
+        reloading=int(np.sum(np.any(more_lanes, axis=0))),
+        rounded=int(np.sum(late_cycles > 0)),
+        walked=walked,
+        unfit=len(violations(reference.schedule)),
+        unexplained=[case.layer.name for case, left in zip(reference.cases, unexplained, strict=True) if left],
+    )
+
+
+def _with_walked_fills(reference: Reference, columns: Columns) -> tuple[Columns, list[Difference], int]:
+    """The columns with fills of I as the walk of tiles gives them, where these differ, and how many it gives right.
+
+    Lanes that are served by one read stay so: reads at the parent keeper change as the fills do.
+    """
+    explained, differences, right = dict(columns), list[Difference](), 0
+    structure = reference.machine.structure
+    keepers = structure.keepers("I")
+    for parent, node in zip(keepers, keepers[1:], strict=False):
+        k, p = structure.memories.index(node), structure.memories.index(parent)
+        ours, theirs = columns[f"M{k}_I_fills"], reference.numbers[f"M{k}_I_fills"]
+        found = np.array(list(_walk(reference, node)))
+        walked = np.where(np.isnan(found), ours, found)
+        right += int(np.sum(found == theirs))
+        explained[f"M{k}_I_fills"] = walked
+        explained[f"M{p}_I_reads"] = columns[f"M{p}_I_reads"] * walked / ours
+        for i in np.flatnonzero(ours != theirs):
+            differences.append(_difference(reference, int(i), node, float(ours[i]), float(theirs[i]), float(walked[i])))
+    return explained, differences, right
+
+
+def _walk(reference: Reference, node: int) -> Iterator[float]:
+    for case in reference.cases:
+        every = case.mode != EXTRAPOLATED
+        fills = walked_fills(reference.machine, case.layer, case.mapping, node, every=every)
+        yield np.nan if fills is None else fills
+
+
+def _difference(
+    reference: Reference, i: int, node: int, model: float, timeloop: float, predicted: float
+) -> Difference:
+    case, machine = reference.cases[i], reference.machine
+    every = walked_fills(machine, case.layer, case.mapping, node, every=True)
+    kinds = {model: IMAGINED, timeloop: DENIED}
+    kind = kinds.get(every, UNNAMED) if every is not None and predicted == timeloop else UNNAMED
+    return Difference(
+        row=case.layer.name,
+        machine=machine.name,
+        memory=machine.nodes[node].name,
+        kind=kind,
+        model=model,
+        timeloop=timeloop,
+        predicted=predicted,
+        every_iteration=np.nan if every is None else every,
+    )
+
+
+def _left_over(reference: Reference, model: Model, explained: Columns) -> tuple[Floats, Mask]:
+    """By how many cycles Timeloop's latency is longer, and on which rows anything else is left to explain."""
+    theirs = reference.numbers
+    cost, memory_cycles = timeloops_price(reference, model, explained)
+    ours = explained | memory_cycles | {"cycles_total": cost.cycles, "energy_pj": cost.energy_pj}
+    missing = [name for name in theirs if name not in ours]
+    assert not missing, missing
+    rounding = {name: (0.0, CYCLE_ROUNDING) for name in (*memory_cycles, "cycles_total")}
+    rounding["energy_pj"] = (-ENERGY_ROUNDING_PJ, ENERGY_ROUNDING_PJ)
+    more = {name: np.nan_to_num(column - ours[name]) for name, column in theirs.items()}
+    bounds = {name: rounding.get(name, (0.0, 0.0)) for name in theirs}
+    unexplained = [(more[name] < low) | (more[name] > high) for name, (low, high) in bounds.items()]
+    return more["cycles_total"], np.any(unexplained, axis=0)
+
+
+def accuracy(ours: Floats, theirs: Floats) -> Floats:
+    """1 - |ours - theirs| / theirs, not below 0; it is 1 only where the two whole numbers are equal."""
+    share = 1.0 - np.abs(ours - theirs) / np.maximum(theirs, 1.0)
+    return np.where(np.isnan(theirs), 1.0, np.maximum(0.0, share))

@@ -1,0 +1,1 @@
+"""Search: one driver, one budget, one incumbent; a room for each family of methods."""

@@ -1,0 +1,202 @@
+"""One driver for every search method: one budget, one incumbent, one way to stop.
+
+A method is a generator: calling it initializes the search, each `next` is one bounded step that may offer schedules
+to the incumbent and reports where the search stands. The driver stops it when it is done, when the time is over, or
+when the user interrupts; the incumbent, scored by the exact evaluator only, is always legal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from math import log
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from fadiff.next.cost import Evaluation, evaluate
+from fadiff.errors import FadiffError
+from fadiff.next.schedule.rules import violations
+from fadiff.next.search.deadline import OutOfTimeError
+
+if TYPE_CHECKING:
+    from fadiff.next.hardware import Machine
+    from fadiff.next.schedule import Schedule
+    from fadiff.workload import Workload
+
+Objective = Literal["edp", "energy", "latency"]
+OBJECTIVES: tuple[Objective, ...] = ("edp", "energy", "latency")
+EXPONENTS: dict[Objective, tuple[float, float]] = {"edp": (1, 1), "energy": (1, 1e-4), "latency": (1e-4, 1)}
+"""What is minimized is energy^a * latency^b; the small exponents only break ties."""
+
+
+def score(evaluation: Evaluation, objective: Objective) -> float:
+    """The logarithm of what the search minimizes."""
+    a, b = EXPONENTS[objective]
+    return a * log(evaluation.energy_pj) + b * log(evaluation.cycles)
+
+
+def price_weights(evaluation: Evaluation, objective: Objective) -> tuple[float, float]:
+    """Prices of a pJ and a cycle near a schedule: the objective, linearized.
+
+    For EDP, d log(E*T) = dE/E + dT/T: a pJ costs 1/E and a cycle 1/T.
+    """
+    a, b = EXPONENTS[objective]
+    return a / evaluation.energy_pj, b / evaluation.cycles
+
+
+class Status(NamedTuple):
+    """Where a search stands after a step."""
+
+    phase: str
+    step: int = 0
+    steps: int = 0
+    temperature: float | None = None
+    legal_share: float | None = None
+    """Share of the restarts whose last proposal was legal as it stood."""
+    restart_edp_uj_cycles: tuple[float, ...] | None = None
+    """EDP of each restart's last proposal, which need not be legal yet."""
+
+
+class TracePoint(NamedTuple):
+    """One step of a search, for the trace."""
+
+    seconds: float
+    phase: str
+    step: int
+    temperature: float | None
+    legal_share: float | None
+    best_edp_uj_cycles: float
+    found_edp_uj_cycles: float | None
+    """The best that the method itself has offered; the greedy schedule it starts from does not count."""
+    fused_edges: int
+    restart_edp_uj_cycles: tuple[float, ...] | None = None
+
+
+@dataclass
+class Incumbent:
+    """The best legal schedule so far."""
+
+    objective: Objective
+    best: Evaluation | None = None
+    unfused: Evaluation | None = None
+    """The best schedule so far that fuses nothing."""
+    found: Evaluation | None = None
+    """The best schedule that the method itself offered."""
+    offered: int = 0
+
+    def offer(self, schedule: Schedule) -> Evaluation | None:
+        """Score a schedule and keep it where it is the best; None if it is not legal."""
+        self.offered += 1
+        if violations(schedule):
+            return None
+        evaluation = evaluate(schedule)
+        self.best = self._better(evaluation, self.best)
+        self.found = self._better(evaluation, self.found)
+        if not schedule.fused_edges:
+            self.unfused = self._better(evaluation, self.unfused)
+        return evaluation
+
+    def _better(self, new: Evaluation, old: Evaluation | None) -> Evaluation:
+        return new if old is None or score(new, self.objective) < score(old, self.objective) else old
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a search is told."""
+
+    seed: int = 0
+    restarts: int | None = None
+    """Restarts of the method's own kind; None leaves the choice to the method."""
+    objective: Objective = "edp"
+    deadline: float = float("inf")
+    """When the budget ends, on the clock of `time.monotonic`."""
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of the budget."""
+        return self.deadline - time.monotonic()
+
+
+Method = Callable[["Workload", "Machine", Settings, Incumbent], Iterator[Status]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found."""
+
+    best: Evaluation
+    greedy: Evaluation
+    unfused: Evaluation
+    found: Evaluation | None
+    """The best that the method itself offered; None if it offered nothing legal."""
+    seconds: float
+    stopped: Literal["done", "budget", "interrupt"]
+    trace: list[TracePoint] = field(default_factory=list[TracePoint])
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule itself."""
+        return self.best.schedule
+
+
+def search(
+    workload: Workload,
+    machine: Machine,
+    method: Method,
+    settings: Settings,
+    *,
+    budget_seconds: float = float("inf"),
+    watch: Callable[[Status, Incumbent, float], None] | None = None,
+) -> Result:
+    """Run a method from the greedy schedule on, until it is done, out of time, or interrupted.
+
+    Same seed, same machine: the same schedule, unless the budget or the user ended the search early.
+    """
+    from fadiff.next.search.greedy import greedy
+
+    began = time.monotonic()
+    if not any((machine.mac_pj, *(energy for m in machine.memories for energy in (m.read_pj, m.write_pj)))):
+        raise FadiffError(f"all energies of {machine.name!r} are 0, and so is every EDP: give some pj a value above 0")
+    settings = replace(settings, deadline=began + budget_seconds)
+    incumbent = Incumbent(settings.objective)
+    first = incumbent.offer(greedy(workload, machine))
+    if first is None:
+        raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
+    incumbent.found = None
+    stopped: Literal["done", "budget", "interrupt"] = "done"
+    trace: list[TracePoint] = []
+
+    def note(status: Status) -> None:
+        best = incumbent.best or first
+        seconds = time.monotonic() - began
+        point = TracePoint(
+            seconds=seconds,
+            phase=status.phase,
+            step=status.step,
+            temperature=status.temperature,
+            legal_share=status.legal_share,
+            best_edp_uj_cycles=best.edp_uj_cycles,
+            found_edp_uj_cycles=incumbent.found and incumbent.found.edp_uj_cycles,
+            fused_edges=len(best.schedule.fused_edges),
+            restart_edp_uj_cycles=status.restart_edp_uj_cycles,
+        )
+        trace.append(point)
+        if watch is not None:
+            watch(status, incumbent, seconds)
+
+    try:
+        note(Status("greedy"))
+        for status in method(workload, machine, settings, incumbent):
+            note(status)
+            if settings.seconds_left <= 0:
+                break
+        # A method that sees the time run out may end by itself.
+        if settings.seconds_left <= 0:
+            stopped = "budget"
+    except OutOfTimeError:
+        stopped = "budget"
+    except KeyboardInterrupt:
+        stopped = "interrupt"
+    best = incumbent.best or first
+    seconds = time.monotonic() - began
+    return Result(best, first, incumbent.unfused or first, incumbent.found, seconds, stopped, trace)

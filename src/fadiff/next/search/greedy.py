@@ -1,0 +1,101 @@
+"""A deterministic heuristic: each layer on its own, tiles grown by the best single step until none helps.
+
+A mapping starts with the array as full as it gets and every loop at the first memory. A step takes a prime factor of a
+dim from there to a node further in; of all steps that fit, the one with the lowest energy x latency of the layer is
+taken. All steps of all different layers are priced in one batched call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from fadiff.errors import FadiffError
+from fadiff.next.schedule import Group, Schedule
+from fadiff.next.search.exact.assemble import to_mapping
+from fadiff.next.search.exact.climb import Mapped, Moves, moved, price
+from fadiff.next.search.exact.conditions import NO_MOVE, Condition, Task
+from fadiff.next.search.exact.menus import Menu, full_array, outermost, subset
+from fadiff.next.search.space import prime_factors, settle
+from fadiff.workload import DIMS
+
+if TYPE_CHECKING:
+    from fadiff.next.hardware import Machine
+    from fadiff.workload import Workload
+
+
+def greedy(workload: Workload, machine: Machine) -> Schedule:
+    """A legal schedule without fusion, in well under a second per network."""
+    task = Task(workload, machine, dtype=np.float64)
+    conditions = {layer.name: task.alone(layer.name) for layer in workload.layers if layer.is_mac}
+    different = list(dict.fromkeys(conditions.values()))
+    menus = _climb(task, different) if different else {}
+    mappings = {name: to_mapping(task, condition, menus[condition]) for name, condition in conditions.items()}
+    groups = tuple(Group((name,)) for name in workload.topological)
+    return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"})
+
+
+def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Menu]:
+    """A mapping of each layer on its own."""
+    rows = task.rows(conditions, [task.all_room] * len(conditions), (0.0, 0.0))
+    moves = _steps(task, conditions)
+    tile = np.asarray(rows.fusion.tile)
+
+    def priced(factors: np.ndarray, order: np.ndarray, near: Mapped | None) -> Mapped:
+        """Prices near a mapping: relative changes of energy and latency added up."""
+        energy, cycles = (1.0, 1.0) if near is None else (1 / near.energy_pj, 1 / near.cycles)
+        weighed = rows._replace(energy_weight=energy + 0 * tile[0], cycles_weight=cycles + 0 * tile[0])
+        return price(
+            task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True
+        )  # pyright: ignore[reportArgumentType]
+
+    starts = [np.stack([start.factors for start in given], axis=-1) for given in _starts(task, conditions)]
+    order = np.zeros((len(task.machine.memories), len(conditions)), dtype=np.int32)
+    first, last = (priced(settle(factors, tile), order, None) for factors in starts)
+    best: Mapped = jax.tree.map(lambda a, b: np.where(np.isfinite(first.price), a, b), first, last)
+    if not np.isfinite(best.price).all():
+        raise FadiffError(_too_large(task, conditions[int(np.argmin(np.isfinite(best.price)))]))
+    at = np.arange(len(conditions))
+    while True:
+        factors, orders = moved(best.factors[:, :, None], best.order[:, None], moves, tile[:, None])
+        tried = priced(factors, orders, best)
+        chosen = np.asarray(tried.price).argmin(axis=0)
+        taken: Mapped = jax.tree.map(lambda values: values[..., chosen, at], tried)
+        better = np.asarray(taken.energy_pj * taken.cycles < best.energy_pj * best.cycles * (1 - 1e-9))
+        better &= np.isfinite(taken.price)
+        if not better.any():
+            return {condition: subset(best, slice(i, i + 1)) for i, condition in enumerate(conditions)}
+        best = jax.tree.map(lambda new, old: np.where(better, new, old), taken, best)
+
+
+def _starts(task: Task, conditions: list[Condition]) -> tuple[list, list]:
+    return [full_array(task, condition) for condition in conditions], [outermost(task) for _ in conditions]
+
+
+def _steps(task: Task, conditions: list[Condition]) -> Moves:
+    """Every step that some layer may take: primes of its dims, and 2 and 3, from the first memory to a node further in.
+
+    The first step changes nothing.
+    """
+    steps = [NO_MOVE]
+    for d, dim in enumerate(DIMS):
+        sizes = {condition.tile[d] for condition in conditions} - {1}
+        primes = sorted({2, 3, *(prime for size in sizes for prime, _ in prime_factors(size))}) if sizes else []
+        steps += [(d, 0, node, prime, 0, -1, 0) for prime in primes if prime < 50 for node in task.space.nodes[dim][1:]]
+    table = np.array(steps)
+    return Moves(*(table[:, i, None].astype(np.float64 if i in (3, 4) else np.int64) for i in range(7)))  # pyright: ignore[reportArgumentType]
+
+
+def _too_large(task: Task, condition: Condition) -> str:
+    """What a layer that fits in no way lacks, with tiles of one value."""
+    machine, name = task.machine, task.layer(condition).name
+    bits = {"W": machine.bits.W, "I": machine.bits.I, "O": machine.bits.sums}
+    lacks = [
+        f"{needed:g} bytes of {memory.name} for one value of {' and '.join(memory.keeps)}, "
+        f"{memory.usable_bytes:g} are there ({needed - memory.usable_bytes:g} too few)"
+        for memory in machine.memories[1:]
+        if (needed := sum(bits[tensor] for tensor in memory.keeps) / 8) > memory.usable_bytes
+    ]
+    return f"layer {name!r} fits {machine.name} in no way: it needs {' and '.join(lacks)}"
