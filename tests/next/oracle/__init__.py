@@ -1,0 +1,13 @@
+"""A brute-force oracle of the cost model: it walks the loop nest of a schedule and counts what moves.
+
+It shares no code and no formula with the model, and reads only the plain fields of workloads, machines and schedules.
+Where a formula speaks of counts, traffic and sharing, the oracle has lanes and tiles and looks at them.
+
+The package is `next.oracle` for whoever imports it: the folder of the tests is on the import path.
+"""
+
+from next.oracle.buffers import Buffer, buffers
+from next.oracle.price import Bill, bill, cost
+from next.oracle.walk import Passage, Walk, walk
+
+__all__ = ["Bill", "Buffer", "Passage", "Walk", "bill", "buffers", "cost", "walk"]

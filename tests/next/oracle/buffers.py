@@ -109,7 +109,9 @@ def _lines(schedule: Schedule, group: Group, axis: int) -> dict[str, Lines]:
         # Lines asked for by the end of each trip, as if the image had no end.
         asked = {t: (t + 1) * tile.stored for t in numbers}
         last_read: dict[tuple[str, int], int] = {}
-        for reader, port in [(c, o.port) for c in map(workload.__getitem__, group.layers) for o in c.inputs if o.source == name]:
+        for reader, port in [
+            (c, o.port) for c in map(workload.__getitem__, group.layers) for o in c.inputs if o.source == name
+        ]:
             end = (reader.dims.P, reader.dims.Q)[axis]
             for t in numbers:
                 for line in range(done[reader.name].get(t - 1, 0), done[reader.name][t]):

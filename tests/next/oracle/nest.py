@@ -49,7 +49,9 @@ class Loop:
 
     def iteration(self, parts: tuple[Part, ...], number: int) -> tuple[Part, ...]:
         """What one iteration gets: nothing once all stretches are used up."""
-        cut = (Part(p.lanes, p.start + number * self.step, min(p.stop, p.start + (number + 1) * self.step)) for p in parts)
+        cut = (
+            Part(p.lanes, p.start + number * self.step, min(p.stop, p.start + (number + 1) * self.step)) for p in parts
+        )
         return tuple(p for p in cut if p.size > 0)
 
 
@@ -69,7 +71,9 @@ class Lanes:
         step = self.steps[dim]
         for part in parts:
             for lane in range(self.lanes[dim]):
-                dealt = Part((*part.lanes, lane), part.start + lane * step, min(part.stop, part.start + (lane + 1) * step))
+                dealt = Part(
+                    (*part.lanes, lane), part.start + lane * step, min(part.stop, part.start + (lane + 1) * step)
+                )
                 if dealt.size > 0:
                     yield dealt
 
@@ -119,7 +123,7 @@ def nest(schedule: Schedule, name: str) -> Nest:
     levels: list[Loop | Lanes | Enter] = [loop for loop in shared if loop.trips > 1]
     orders = iter(mapping.orders)
     for number, node in enumerate(machine.nodes):
-        inside = {d: 1 for d in DIMS}
+        inside = dict.fromkeys(DIMS, 1)
         for further_in in factors[number + 1 :]:
             inside = {d: inside[d] * further_in[d] for d in DIMS}
         if isinstance(node, Axis):

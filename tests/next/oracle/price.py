@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import prod
 
 from fadiff.next.hardware import Machine
@@ -31,6 +32,8 @@ class Bill:
     """Instances of every memory in use."""
     tiles: dict[tuple[str, str], int]
     """Values that one instance of a memory holds, by (tensor, memory)."""
+    kept: set[tuple[str, str]]
+    """Tiles of which something was still there in the next shared iteration, by (tensor, memory)."""
     energy_pj: float
     cycles: float
 
@@ -56,11 +59,12 @@ def bill(schedule: Schedule, name: str, *, skip: bool = True) -> Bill:
         words[memory, way] += values * Fraction(_bits(machine, node, tensor, kind), machine.nodes[node].word_bits)
     instances = {memory.name: found.instances[machine.number[memory.name]] for memory in machine.memories}
     tiles = {(t, machine.nodes[n].name): size for (t, n), size in found.tiles.items() if n < len(machine.nodes)}
+    kept = {(t, machine.nodes[n].name) for t, n in found.kept}
     energy = found.macs * machine.mac_pj + sum(
         float(words[m.name, "read"]) * m.read_pj + float(words[m.name, "write"]) * m.write_pj for m in machine.memories
     )
     cycles = _cycles(machine, words, found.steps, instances)
-    return Bill(+ledger.moves, words, found.macs, found.steps, instances, tiles, energy, cycles)
+    return Bill(+ledger.moves, words, found.macs, found.steps, instances, tiles, kept, energy, cycles)
 
 
 def _bits(machine: Machine, node: int, tensor: str, kind: str) -> int:
@@ -103,7 +107,7 @@ class _Ledger:
     def operand(self, tensor: str, found: Walk) -> None:
         """W or I; the fused share of it is in the memory that fuses already, in the width it was stored in."""
         share, chain = self._fused_share(tensor), found.keepers[tensor]
-        for parent, node in zip(chain, chain[1:], strict=False):
+        for parent, node in pairwise(chain):
             passage = found.passages[tensor, node]
             fetched = 1 - share if node == self.fuses else 1
             stored = share if parent == self.fuses else 0
@@ -124,7 +128,7 @@ class _Ledger:
         """Sums on their way from the multipliers out; finished they are counted as what the epilogue stores."""
         stored, chain = Fraction(self.layer.stored_words, self.layer.output_words), found.keepers["O"]
         ready = 0  # finished values among those that leave
-        for parent, node in reversed(list(zip(chain, chain[1:], strict=False))):
+        for parent, node in reversed(list(pairwise(chain))):
             into_fused = self.fused and parent <= self.fuses < node
             if self.fused and node <= self.fuses and not self.drained:
                 break

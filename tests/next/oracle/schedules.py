@@ -288,6 +288,5 @@ def unfusible(rng: Random) -> Schedule:
 
 
 KINDS: dict[str, Callable[[Random], Schedule]] = {
-    kind.__name__: kind
-    for kind in (single, chain, residual, concatenation, weight_port, channel_loop, unfusible)
+    kind.__name__: kind for kind in (single, chain, residual, concatenation, weight_port, channel_loop, unfusible)
 }

@@ -20,7 +20,7 @@ The contract does not always count what a perfect controller would do. These rul
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 from math import prod
 
 from fadiff.next.schedule import Schedule
@@ -57,6 +57,8 @@ class Walk:
     macs: int = 0
     tiles: dict[tuple[str, int], int] = field(default_factory=dict)
     """Values that one instance of a memory holds, by tensor and memory."""
+    kept: set[tuple[str, int]] = field(default_factory=set)
+    """Tiles of which something was still there in the next shared iteration."""
     instances: Counter = field(default_factory=Counter)
     """The most instances of each memory in use at a time."""
 
@@ -82,7 +84,7 @@ def walk(schedule: Schedule, name: str, *, skip: bool = True) -> Walk:
 
 
 @dataclass
-class _Tensor:
+class _Tile:
     """One tensor at one memory (or at the multipliers): when it changes, and what is there."""
 
     tensor: str
@@ -94,6 +96,8 @@ class _Tensor:
     """The loop along which a window slides."""
     at: tuple[int, ...] | None = None
     """The iteration of those loops that the tile there belongs to."""
+    came: tuple[int, ...] = ()
+    """The shared iteration in which it came."""
     seen: dict[tuple[int, ...], set] = field(default_factory=dict)
     """Sums that have arrived here since the tile came: by outputs, the instances that have them."""
     old: set = field(default_factory=set)
@@ -109,24 +113,22 @@ class _Walker:
         alone = len(schedule.group_of[name].layers) == 1
         chains = {t: (*keepers(schedule, name, t), multipliers) for t in "WIO"}
         self.found = Walk(chains, {(t, n): Passage(0, 0) for t in chains for n in chains[t][1:]})
-        self.there: dict[tuple[str, int], _Tensor] = {}
+        self.there: dict[tuple[str, int], _Tile] = {}
         for tensor, chain in chains.items():
-            for parent, node in zip(chain, chain[1:], strict=False):
+            for parent, node in pairwise(chain):
                 # A fused operand lives where its chain starts; others at home, one further in than the first memory.
                 at_home = node == chain[1] and chain[0] == 0
-                self.there[tensor, node] = self._tensor(tensor, node, parent, forgets=not (alone or at_home))
+                self.there[tensor, node] = self._tile(tensor, node, parent, forgets=not (alone or at_home))
         self.first_memory: dict[tuple[int, ...], set] = {}
         self.arrived: defaultdict[int, set] = defaultdict(set)
 
-    def _tensor(self, tensor: str, node: int, parent: int, forgets: bool) -> _Tensor:
+    def _tile(self, tensor: str, node: int, parent: int, forgets: bool) -> _Tile:
         above = [loop for loop in self.nest.loops if loop.node < node]
-        changing = [
-            i for i, loop in enumerate(above, 1) if loop.dim in RELEVANT[tensor] or (forgets and loop.shared)
-        ]
+        changing = [i for i, loop in enumerate(above, 1) if loop.dim in RELEVANT[tensor] or (forgets and loop.shared)]
         # The multipliers hold nothing: every step is new to them.
         until = len(above) if node == self.nest.levels[-1].node else max(changing, default=0)
         window = above[-1] if tensor == "I" and above and self._slides(above[-1], node, forgets) else None
-        return _Tensor(tensor, node, parent, until, window)
+        return _Tile(tensor, node, parent, until, window)
 
     def _slides(self, loop: Loop, node: int, forgets: bool) -> bool:
         """Whether the window of I in a memory slides along the innermost loop above it."""
@@ -179,22 +181,38 @@ class _Walker:
         return sum(axis < node for axis in self.axes)
 
     def _enter(self, node: int, parts: Parts, at: tuple[int, ...], weight: int) -> None:
-        instances = prod(len(_lanes(parts[d], self._lanes_above(node))) for d in DIMS)
-        self.found.instances[node] = max(self.found.instances[node], instances)
+        self.found.instances[node] = max(self.found.instances[node], self._instances(node, parts))
         if node == self.nest.levels[-1].node:
             self.found.steps += weight
-            self.found.macs += weight * instances
+            self.found.macs += weight * prod(len(parts[d]) for d in DIMS)
+        shared = at[: sum(loop.shared for loop in self.nest.loops)]
         for tensor in "WIO":
             tile = self.there.get((tensor, node))
-            if tile is None or tile.at == at[: tile.until]:
+            if tile is None:
+                continue
+            if tile.at == at[: tile.until]:
+                if tile.came != shared:
+                    self.found.kept.add((tensor, node))
                 continue
             assert not any(at[tile.until :]), "a tile comes in the first iteration of the loops that leave it there"
-            tile.at = at[: tile.until]
+            tile.at, tile.came = at[: tile.until], shared
             self.found.tiles[tensor, node] = max(self.found.tiles.get((tensor, node), 0), self._size(tensor, parts))
             if tensor == "O":
                 self._sums_come_and_go(tile, parts, at, weight)
             else:
                 self._bring(tile, parts, weight, slid=tile.window is not None and at[-1] > 0)
+
+    def _instances(self, node: int, parts: Parts) -> int:
+        """The lanes in use of each axis above, multiplied.
+
+        Where a dim is cut over two axes some of these instances are idle: of 3 channels on 2 x 2 lanes the last one.
+        The contract counts them, and so does this.
+        """
+        in_use = 1
+        for axis, d in product(range(self._lanes_above(node)), DIMS):
+            lanes = _lanes(parts[d], axis + 1)
+            in_use *= max(Counter(lane[:axis] for lane in lanes).values())
+        return in_use
 
     def _size(self, tensor: str, parts: Parts) -> int:
         """Values in the fullest instance."""
@@ -208,7 +226,7 @@ class _Walker:
 
     # Weights and inputs come from the next keeper outwards.
 
-    def _bring(self, tile: _Tensor, parts: Parts, weight: int, slid: bool) -> None:
+    def _bring(self, tile: _Tile, parts: Parts, weight: int, slid: bool) -> None:
         """New tiles for all instances; instances that want the same one at the same time share one read.
 
         slid: whether the window that was there has gone on along its loop.
@@ -232,7 +250,7 @@ class _Walker:
         passage.inner += written
         passage.outer += read
 
-    def _lines(self, tile: _Tensor, axis: int, parts: Parts, slid: bool) -> list[tuple[tuple, int]]:
+    def _lines(self, tile: _Tile, axis: int, parts: Parts, slid: bool) -> list[tuple[tuple, int]]:
         """Rows (axis 0) or columns (1) brought for each pair of lanes: which tile they are of, and how many."""
         pair = IMAGE_AXES[axis]
         apart = self._axes_apart(tile, pair)
@@ -241,10 +259,10 @@ class _Walker:
             first, end = self._span(axis, *lane)
             if slid and tile.window.dim in pair:
                 # Everything up to the end of the window one iteration ago is there.
-                step = tile.window.step
-                ago = (Part(x.lanes, x.start - step, x.start) if d == tile.window.dim else x
-                       for d, x in zip(pair, lane, strict=True))  # fmt: skip
-                first = self._span(axis, *ago)[1]
+                there = self._span(axis, *(self._ago(tile.window, d, x) for d, x in zip(pair, lane, strict=True)))[1]
+                if tile.window.shared and there > first:
+                    self.found.kept.add((tile.tensor, tile.node))
+                first = there
             full = all(x.size == self.nest.held(tile.node, d) for d, x in zip(pair, lane, strict=True))
             lanes = tuple(x.lanes[:apart] if full else x.lanes for x in lane)
             found.append(((full, lanes, first, end), end - first))
@@ -258,14 +276,18 @@ class _Walker:
             (p.stop - 1) * stride + (r.stop - 1) * dilation + 1,
         )
 
-    def _axes_apart(self, tile: _Tensor, pair: tuple[str, str]) -> int:
+    def _ago(self, window: Loop, dim: str, part: Part) -> Part:
+        """What a lane had of a dim one iteration of a loop ago."""
+        return Part(part.lanes, part.start - window.step, part.start) if dim == window.dim else part
+
+    def _axes_apart(self, tile: _Tile, pair: tuple[str, str]) -> int:
         """How many axes, from the outside, keep the tiles of their lanes apart: lanes of the others may share them."""
         last = max((loop.node for loop in self.nest.loops if loop.dim in pair and loop.node < tile.node), default=-1)
         return sum(axis < max(tile.parent, last) for axis in self.axes)
 
     # Sums go outwards, and come back if they left unfinished.
 
-    def _sums_come_and_go(self, tile: _Tensor, parts: Parts, at: tuple[int, ...], weight: int) -> None:
+    def _sums_come_and_go(self, tile: _Tile, parts: Parts, at: tuple[int, ...], weight: int) -> None:
         """New outputs for all instances: their old sums come back now, their new ones will leave before the next.
 
         Sums of instances under one instance of the parent are added on the way: one sum of each output arrives.

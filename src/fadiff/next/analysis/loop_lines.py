@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from fadiff.next.analysis.breakdown import content_of, shared_trips
-from fadiff.next.analysis.transfers import Leg, is_outer_end, leg_of
+from fadiff.next.analysis.transfers import MACS, Leg, is_outer_end, leg_of
 from fadiff.next.hardware import pack_machine
 from fadiff.next.schedule.capacity import needs
 from fadiff.next.schedule.nest import IMAGE_DIMS, RELEVANT_DIMS, SHARED, C, G, Members, N
@@ -131,11 +131,8 @@ class _LayerPrinter:
 
     def lines(self) -> LayerLines:
         made = LayerLines(self.layer, tuple(self.loops), self._tile_text())
-        for edge in self.fused if self.layer.is_mac and self.structure.fuses is not None else ():
-            tensor = "W" if edge.port == "weight" else "I"
-            text = f"{tensor} is in {self.named(self.structure.fuses or 0)} (buffer of {edge.source})"
-            made.before.setdefault(self.shared, []).append(Line(0, "fused", text, tensor=tensor))
-        inside = sorted((leg for leg in self.legs if leg.inner is not None), key=lambda leg: leg.inner or 0)
+        made.before[self.shared] = self._waiting() if self.layer.is_mac else []
+        inside = sorted((leg for leg in self.legs if leg.inner != MACS), key=lambda leg: leg.inner)
         for leg in inside:
             if leg.inward:
                 made.before.setdefault(self._depth(leg), []).append(self._load(leg))
@@ -185,7 +182,7 @@ class _LayerPrinter:
 
     def _depth(self, leg: Leg) -> int:
         """How many loops stand around a load or store: up to the innermost one that changes its tile."""
-        if not self.layer.is_mac or leg.inner is None:
+        if not self.layer.is_mac:
             return self.shared
         last = self.at(self.nest.last(leg.tensor, leg.inner))
         around = [i for i, loop in enumerate(self.loops) if loop.node < leg.inner and loop.rank <= last]
@@ -199,8 +196,17 @@ class _LayerPrinter:
 
     # Lines.
 
+    def _waiting(self) -> list[Line]:
+        """Operands that need no load."""
+        where, tensors = self.of.machine.fused_in(), {"weight": "W", "input": "I"}
+        return [
+            Line(0, "fused", f"{tensors[edge.port]} is in {where.name} (buffer of {edge.source})")
+            for edge in self.fused
+            if where is not None
+        ]
+
     def _load(self, leg: Leg) -> Line:
-        memory = leg.inner or 0
+        memory = leg.inner
         if leg.addend:
             return self._moving("load", "A", leg, self._addends(leg), "", prod(self._own_trips()))
         if leg.tensor == "O":
@@ -213,7 +219,7 @@ class _LayerPrinter:
         return self._moving("load", leg.tensor, leg, self._shape(leg.tensor, memory), "; ".join(notes), times)
 
     def _store(self, leg: Leg) -> Line:
-        memory = leg.inner or 0
+        memory = leg.inner
         times = self._turns("O", memory, range(8)) if self.layer.is_mac else prod(self._own_trips())
         contents = {content_of(self.of.evaluation.flows[number]) for number in self.legs[leg]}
         notes = [f"after {', '.join(self.layer.epilogue)}"] if self.layer.epilogue and contents != {"sums"} else []
@@ -223,9 +229,13 @@ class _LayerPrinter:
         return self._moving("store", "O", leg, shape, "; ".join(notes), times)
 
     def _moving(self, kind: Literal["load", "store"], tensor: str, leg: Leg, shape: str, note: str, times: int) -> Line:
-        memory, flows = leg.inner or 0, self.of.evaluation.flows
-        ends = dict.fromkeys(flows[number].memory for number in self.legs[leg] if is_outer_end(flows[number]))
-        outer = " and ".join(self.named(node) for node in ends)
+        memory, flows = leg.inner, self.of.evaluation.flows
+        ends = {
+            self.named(flows[number].memory) + (" (its buffer)" if content_of(flows[number]) == "fused" else "")
+            for number in self.legs[leg]
+            if is_outer_end(flows[number])
+        }
+        outer = " and ".join(sorted(ends))
         where = f"{outer} -> {self.named(memory)}" if leg.inward else f"{self.named(memory)} -> {outer}"
         held = self.of.need.tiles.running.get((memory, leg.tensor)) if self.layer.is_mac else None
         size = self._sum_tile(memory) if held is None else float(np.asarray(held)[self.i])
@@ -253,7 +263,7 @@ class _LayerPrinter:
         if not self.layer.is_mac:
             return Line(0, "compute", f"O = {' + '.join('A' for _ in self.layer.inputs)}")
         weights, inputs, sums = (self.named(self.structure.keepers(tensor)[-1]) for tensor in "WIO")
-        words = self._words(*(leg for leg in self.legs if leg.inner is None))
+        words = self._words(*(leg for leg in self.legs if leg.inner == MACS))
         return Line(0, "compute", "O += W * I", f"W from {weights}, I from {inputs}, O in {sums}", words=words)
 
     # What is said of a tile.
@@ -288,7 +298,9 @@ class _LayerPrinter:
             if tensor == "I" and fused:
                 notes.append(f"{channels - fused} of {channels} channels")
         if tensor == "I":
-            notes += [self._sliding(memory, loop) for loop in self.nest.loops_above(memory) if self._slides(memory, loop)]
+            notes += [
+                self._sliding(memory, loop) for loop in self.nest.loops_above(memory) if self._slides(memory, loop)
+            ]
         kept = self.of.need.tiles.kept.get((memory, tensor))
         if kept is not None and float(np.asarray(kept)[self.i]) > 0:
             notes.append("pinned for the whole group" if times == 1 else "stays for a next iteration")

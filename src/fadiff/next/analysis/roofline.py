@@ -62,7 +62,9 @@ def roofline(evaluation: Evaluation) -> Roofline:
         ]
     )
 
-    def point(name: str, macs: int, terms: np.ndarray, cycles: float, moved: np.ndarray, bound_by: str) -> RooflinePoint:
+    def point(
+        name: str, macs: int, terms: np.ndarray, cycles: float, moved: np.ndarray, bound_by: str
+    ) -> RooflinePoint:
         steps, *by_memory = terms.tolist()
         return RooflinePoint(
             layer=name,

@@ -36,25 +36,25 @@ class Transfer:
     """Of the accesses at both ends. All transfers and all MACs together are the schedule's energy."""
 
 
+MACS = 2**31
+"""The MACs as a node: further in than any other."""
+
+
 class Leg(NamedTuple):
     """One way of a tensor: between a memory, or the MACs, and what is next further out."""
 
     tensor: str
-    inner: int | None
-    """The inner end's node; None: the MACs."""
+    inner: int
+    """The inner end's node, or `MACS`."""
     inward: bool
     addend: bool
 
 
 def leg_of(flow: Flow) -> Leg:
     """The way that a flow is an end of."""
-    outer = is_outer_end(flow)
-    return Leg(
-        tensor=flow.tensor,
-        inner=flow.other if outer else flow.memory,
-        inward=(flow.action == "read") == outer,
-        addend=flow.what == "addend",
-    )
+    inner = max(flow.memory, MACS if flow.other is None else flow.other)
+    inward = (flow.action == "read") == is_outer_end(flow)
+    return Leg(flow.tensor, inner, inward, flow.what == "addend")
 
 
 def is_outer_end(flow: Flow) -> bool:

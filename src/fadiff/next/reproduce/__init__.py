@@ -1,0 +1,1 @@
+"""Experiments of the rebuilt core: what the paper reports, measured again."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -70,6 +70,8 @@ class Members:
 
     key: tuple[object, ...]
     holds: Callable[[Loop], Mask]
+    degree: Callable[[Loop], Array] | None = None
+    """To what degree a loop is in the set, in [0, 1], where a smooth gradient is wanted."""
 
 
 ALL = Members(("all",), lambda _: True)
@@ -80,8 +82,12 @@ ALL = Members(("all",), lambda _: True)
 class Nest:
     """The nests of layers (on the last axis) on a machine of one structure.
 
-    `alone` promises that no layer shares loops with others: half of the work. `differentiable` lets gradients through
-    counts, at the price of a few products.
+    `alone` promises that no layer shares loops with others: half of the work. `gradient` lets derivatives through
+    counts: that of the product of factors, which is flat where a loop has one trip; or a smooth one, which sees that
+    a first trip over a relevant dim makes every loop outside it count:
+
+    .. math:: \\log count \\approx \\sum_l a_l \\log t_l, \\qquad
+        a_l = 1 - \\prod_{r\\ relevant,\\ inside\\ l} 1 / t_r\\quad (irrelevant\\ l)
     """
 
     structure: Structure
@@ -89,7 +95,7 @@ class Nest:
     mapping: MappingArrays
     fusion: Fusion
     alone: bool = False
-    differentiable: bool = False
+    gradient: Literal["none", "product", "smooth"] = "none"
     known: dict[tuple[object, ...], Any] = field(default_factory=dict[tuple[object, ...], Any], compare=False)
     """What was computed before: many flows ask for the same counts."""
 
@@ -184,11 +190,11 @@ class Nest:
         count = q * full + count, one that is not makes count = full where q > 0; full is the count of a full extent.
         """
         taking = tuple(axis for axis in axes if DIMS[dim] in self.structure.dims[axis])
-        return self._once(("count", dim, inside.key, taking), lambda: self._count(dim, inside.holds, taking))
+        return self._once(("count", dim, inside.key, taking), lambda: self._count(dim, inside, taking))
 
-    def _count(self, dim: int, inside: Callable[[Loop], Mask], axes: Sequence[int]) -> Array:
+    def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
         xp, fusion = self.xp, self.fusion
-        temporal = {loop.node: inside(loop) for loop in self.loops if loop.dim == dim}
+        temporal = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim}
         full = xp.ones_like(self.mapping.factors[0][dim])
         counts = [xp.zeros_like(full) for _ in self.digits(dim)]
         for at, node in reversed(list(enumerate(self.nodes_of(dim)))):
@@ -197,16 +203,19 @@ class Nest:
                 seen = xp.where(digits[at] > 0, full, counts[i])
                 counts[i] = _choose(xp, member, digits[at] * full + counts[i], seen)
             full = _choose(xp, member, full * self.mapping.factors[node][dim], full)
-        exact, smooth = counts[0], full
+        exact = counts[0]
         if len(counts) > 1:
             tiles = xp.floor(self.layers.size[dim] / fusion.tile[dim])
             exact = _choose(xp, temporal[SHARED], tiles * counts[0] + counts[1], exact)
-            smooth = _choose(xp, temporal[SHARED], full * fusion.shared[dim], full)
-        if not self.differentiable or xp is np:
+            full = _choose(xp, temporal[SHARED], full * fusion.shared[dim], full)
+        if self.gradient == "none" or xp is np:
             return exact
         from jax.lax import stop_gradient
 
-        return smooth + stop_gradient(exact - smooth)
+        if self.gradient == "smooth" and inside.degree is not None:
+            lanes = self.spread((dim,), axes)
+            full = lanes * product([loop.trips ** inside.degree(loop) for loop in self.loops if loop.dim == dim])
+        return full * stop_gradient(exact / full)
 
     def digits(self, dim: int) -> list[list[Array]]:
         """How often the extent below each node of a dim goes into what is left of a tile, and of the last, cut one."""
@@ -244,8 +253,23 @@ class Nest:
 
     def _repeats(self, tensor: str, memory: int, axes: Sequence[int]) -> Array:
         last = self.last(tensor, memory)
-        up = Members(("up", tensor, memory), lambda loop: loop.rank <= last if loop.node < memory else False)
+        up = Members(
+            ("up", tensor, memory),
+            lambda loop: loop.rank <= last if loop.node < memory else False,
+            lambda loop: self._degree(tensor, memory, loop),
+        )
         return product([self.count(d, up, axes) for d in IRRELEVANT_DIMS[tensor]])
+
+    def _degree(self, tensor: str, memory: int, loop: Loop) -> Array:
+        """To what degree an irrelevant loop repeats a tensor: 1 minus the product of 1/t over relevant ones inside it."""
+        xp = self.xp
+        if loop.node >= memory:
+            return xp.zeros_like(loop.trips)
+        relevant = [other for other in self.loops_above(memory) if other.dim in RELEVANT_DIMS[tensor]]
+        inside = product([xp.where(other.rank > loop.rank, 1 / other.trips, 1) for other in relevant])
+        if loop.node == SHARED and memory != self.structure.home(tensor):
+            return 1 - inside * (self.fusion.grouped < 0.5)
+        return 1 - inside
 
     def used(self, tensor: str, keeper: int) -> Array:
         """Values that the MACs read from (W) or add to (O) the innermost keeper: each lane below takes the same."""

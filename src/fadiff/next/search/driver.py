@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from math import log
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from fadiff.next.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
+from fadiff.next.cost import Evaluation, evaluate
 from fadiff.next.schedule.rules import violations
 from fadiff.next.search.deadline import OutOfTimeError
 

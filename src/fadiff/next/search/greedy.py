@@ -47,9 +47,7 @@ def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Menu]:
         """Prices near a mapping: relative changes of energy and latency added up."""
         energy, cycles = (1.0, 1.0) if near is None else (1 / near.energy_pj, 1 / near.cycles)
         weighed = rows._replace(energy_weight=energy + 0 * tile[0], cycles_weight=cycles + 0 * tile[0])
-        return price(
-            task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True
-        )  # pyright: ignore[reportArgumentType]
+        return price(task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)  # pyright: ignore[reportArgumentType]
 
     starts = [np.stack([start.factors for start in given], axis=-1) for given in _starts(task, conditions)]
     order = np.zeros((len(task.machine.memories), len(conditions)), dtype=np.int32)

@@ -1,10 +1,11 @@
-"""The model against Timeloop on the rows of one machine: what is equal, what differs, and to which class that belongs."""
+"""The model against Timeloop on the rows of one machine: what is equal, and to which class each difference belongs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from fadiff.next.cost.evaluate import evaluate
 from fadiff.next.hardware import load_machine
 from fadiff.next.reproduce.timeloop.counts import Cost, Model, by_model, by_timeloops_rules, timeloops_price
-from fadiff.next.reproduce.timeloop.reference import EXTRAPOLATED, Columns, Floats, Mask, Reference
+from fadiff.next.reproduce.timeloop.reference import EXTRAPOLATED, Case, Columns, Floats, Mask, Reference
 from fadiff.next.reproduce.timeloop.walk import walked_fills
 from fadiff.next.schedule.rules import violations
 
@@ -25,19 +26,19 @@ ENERGY_ROUNDING_PJ = 0.03
 CYCLE_ROUNDING = 1.0
 """Timeloop rounds a quotient of floating-point numbers up to whole cycles, so it may land one above the exact one."""
 
-IMAGINED, DENIED, UNNAMED = "imagined overlap", "denied overlap", "unexplained"
+IMAGINED, DENIED, UNEXPLAINED = "imagined overlap", "denied overlap", "unexplained"
 EXPLANATIONS = {
     IMAGINED: (
         "By default Timeloop walks only the first two iterations of every loop and scales up the second. When an outer "
         "loop steps it therefore sees the tile jump from the *second* position of the inner loop, not from the last, "
-        "and where that jump happens to be the step of the inner loop itself (or no step at all), it takes tiles for "
-        "neighbours that are not. Walking every iteration by Timeloop's own rule gives the model's count."
+        "and where that jump happens to be the step of the inner loop itself (or none at all), it takes it for one "
+        "more step of the same slide. Walking every iteration by Timeloop's own rule gives the model's count."
     ),
     DENIED: (
-        "Walking every iteration gives Timeloop's count: the overlap is there, and the model does not see it. Its "
-        "window slides along the innermost loop alone. Two loops that go on from each other by the same step (both over "
-        "one dim, or over Q and S with steps that meet) slide as one in Timeloop, and so does a loop whose dim is "
-        "unrolled over lanes further in."
+        "Walking every iteration gives Timeloop's count: the overlap is there, and the model, whose window slides "
+        "along the innermost loop alone, counts whole tiles. Two loops slide as one where the sweep of the inner goes "
+        "on in the next step of the outer (both over one dim, or one over outputs and one over the kernel), and a "
+        "window may overlap itself although lanes unroll its dim."
     ),
 }
 """Classes of differing counts, all of them input fetched: in both Timeloop fetches less than the model."""
@@ -49,13 +50,19 @@ class Difference(NamedTuple):
     row: str
     machine: str
     memory: str
-    kind: str
     model: float
     timeloop: float
     predicted: float
     """Timeloop's count as the walk of tiles gives it, in the row's mode."""
     every_iteration: float
     """The same with every iteration walked."""
+
+    @property
+    def kind(self) -> str:
+        """Its class."""
+        if self.predicted != self.timeloop or self.every_iteration not in (self.model, self.timeloop):
+            return UNEXPLAINED
+        return IMAGINED if self.every_iteration == self.model else DENIED
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,8 @@ class Comparison:
     """Rows on which Timeloop's latency is one cycle longer."""
     walked: int
     """Fills of I that the walk gives as Timeloop counts them, those that differ from the model's included."""
-    unfit: int
-    """Rules that mappings break which Timeloop holds for valid."""
+    broken_rules: int
+    """How often mappings that Timeloop holds for valid break a rule of the model."""
     unexplained: Sequence[str]
     """Rows with a number that differs for a reason that no class names."""
 
@@ -92,8 +99,8 @@ class Comparison:
     @cached_property
     def accuracy(self) -> Columns:
         """``[rows]`` of every count, tile, and of steps and lanes; 1 where Timeloop says nothing."""
-        return {name: accuracy(self.columns[name], theirs)
-                for name, theirs in self.reference.numbers.items() if name in self.columns}  # fmt: skip
+        theirs = self.reference.numbers
+        return {name: accuracy(self.columns[name], theirs[name]) for name in theirs if name in self.columns}
 
     def accuracy_of(self, *endings: str) -> Floats:
         """``[columns, rows]`` of the columns whose names end so."""
@@ -132,56 +139,36 @@ def compare(reference: Reference) -> Comparison:
         reloading=int(np.sum(np.any(more_lanes, axis=0))),
         rounded=int(np.sum(late_cycles > 0)),
         walked=walked,
-        unfit=len(violations(reference.schedule)),
+        broken_rules=len(violations(reference.schedule)),
         unexplained=[case.layer.name for case, left in zip(reference.cases, unexplained, strict=True) if left],
     )
 
 
 def _with_walked_fills(reference: Reference, columns: Columns) -> tuple[Columns, list[Difference], int]:
-    """The columns with fills of I as the walk of tiles gives them, where these differ, and how many it gives right.
+    """The columns with fills of I as the walk of tiles gives them, what differs there, and how many it gives right.
 
     Lanes that are served by one read stay so: reads at the parent keeper change as the fills do.
     """
+    machine, structure = reference.machine, reference.machine.structure
     explained, differences, right = dict(columns), list[Difference](), 0
-    structure = reference.machine.structure
-    keepers = structure.keepers("I")
-    for parent, node in zip(keepers, keepers[1:], strict=False):
+
+    def walked(case: Case, node: int, *, every: bool) -> float:
+        fills = walked_fills(machine, case.layer, case.mapping, node, every=every)
+        return np.nan if fills is None else fills
+
+    for parent, node in pairwise(structure.keepers("I")):
         k, p = structure.memories.index(node), structure.memories.index(parent)
         ours, theirs = columns[f"M{k}_I_fills"], reference.numbers[f"M{k}_I_fills"]
-        found = np.array(list(_walk(reference, node)))
-        walked = np.where(np.isnan(found), ours, found)
+        found = np.array([walked(case, node, every=case.mode != EXTRAPOLATED) for case in reference.cases])
+        predicted = np.where(np.isnan(found), ours, found)
+        explained[f"M{k}_I_fills"] = predicted
+        explained[f"M{p}_I_reads"] = columns[f"M{p}_I_reads"] * predicted / ours
         right += int(np.sum(found == theirs))
-        explained[f"M{k}_I_fills"] = walked
-        explained[f"M{p}_I_reads"] = columns[f"M{p}_I_reads"] * walked / ours
-        for i in np.flatnonzero(ours != theirs):
-            differences.append(_difference(reference, int(i), node, float(ours[i]), float(theirs[i]), float(walked[i])))
+        for i in np.flatnonzero(ours != theirs).tolist():
+            case = reference.cases[i]
+            words = float(ours[i]), float(theirs[i]), float(predicted[i]), walked(case, node, every=True)
+            differences.append(Difference(case.layer.name, machine.name, machine.nodes[node].name, *words))
     return explained, differences, right
-
-
-def _walk(reference: Reference, node: int) -> Iterator[float]:
-    for case in reference.cases:
-        every = case.mode != EXTRAPOLATED
-        fills = walked_fills(reference.machine, case.layer, case.mapping, node, every=every)
-        yield np.nan if fills is None else fills
-
-
-def _difference(
-    reference: Reference, i: int, node: int, model: float, timeloop: float, predicted: float
-) -> Difference:
-    case, machine = reference.cases[i], reference.machine
-    every = walked_fills(machine, case.layer, case.mapping, node, every=True)
-    kinds = {model: IMAGINED, timeloop: DENIED}
-    kind = kinds.get(every, UNNAMED) if every is not None and predicted == timeloop else UNNAMED
-    return Difference(
-        row=case.layer.name,
-        machine=machine.name,
-        memory=machine.nodes[node].name,
-        kind=kind,
-        model=model,
-        timeloop=timeloop,
-        predicted=predicted,
-        every_iteration=np.nan if every is None else every,
-    )
 
 
 def _left_over(reference: Reference, model: Model, explained: Columns) -> tuple[Floats, Mask]:
@@ -189,9 +176,7 @@ def _left_over(reference: Reference, model: Model, explained: Columns) -> tuple[
     theirs = reference.numbers
     cost, memory_cycles = timeloops_price(reference, model, explained)
     ours = explained | memory_cycles | {"cycles_total": cost.cycles, "energy_pj": cost.energy_pj}
-    missing = [name for name in theirs if name not in ours]
-    assert not missing, missing
-    rounding = {name: (0.0, CYCLE_ROUNDING) for name in (*memory_cycles, "cycles_total")}
+    rounding = dict.fromkeys((*memory_cycles, "cycles_total"), (0.0, CYCLE_ROUNDING))
     rounding["energy_pj"] = (-ENERGY_ROUNDING_PJ, ENERGY_ROUNDING_PJ)
     more = {name: np.nan_to_num(column - ours[name]) for name, column in theirs.items()}
     bounds = {name: rounding.get(name, (0.0, 0.0)) for name in theirs}

@@ -1,4 +1,4 @@
-"""What the model says of Timeloop's rows, under the names of Timeloop's columns: by its own rules, and by Timeloop's."""
+"""What the model says of Timeloop's rows, under the names of Timeloop's columns: by its own rules and by Timeloop's."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Agreement(NamedTuple):
 
 
 def ranks(comparisons: Sequence[Comparison], accounting: str) -> dict[str, Agreement]:
-    """Latency and energy of the rows of some machines by one accounting; rows without cycles are left out of latency."""
+    """Latency and energy of the rows of some machines by one accounting; rows without cycles count for energy only."""
     found: dict[str, Agreement] = {}
     for number, quantity in enumerate(QUANTITIES):
         pairs = [(c.costs[accounting][number], c.timeloop[number]) for c in comparisons]

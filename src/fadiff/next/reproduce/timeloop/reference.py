@@ -32,7 +32,7 @@ Columns = dict[str, Floats]
 """``[rows]`` of numbers, by column."""
 Row = Mapping[str, str]
 
-SHIPPED: Traversable = resources.files(__package__) / "data"
+SHIPPED: Traversable = resources.files("fadiff.next.reproduce.timeloop") / "data"
 EXTRAPOLATED = "extrapolated"
 """Timeloop's default mode: of every loop it walks the first two iterations and scales up the second."""
 
@@ -149,7 +149,7 @@ def _gemminis(folder: Traversable) -> Iterator[Reference]:
 
 
 def _gemmini(row: Row, pj: Mapping[str, float]) -> Machine:
-    """The machine of a row, with Timeloop's energies and rates; a spilled sum counts as one word, as Timeloop has it."""
+    """The machine of a row, with Timeloop's energies and rates; a spilled sum is one word, as Timeloop counts it."""
     side, entries = int(row["pe_dim"]), int(row["l0_entries"])
     l1_bytes, l2_bytes = int(row["l1_bytes"]), int(row["l2_bytes"])
     return Machine(

@@ -6,7 +6,9 @@ fused. Identical layers under identical conditions share one search.
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
@@ -16,14 +18,14 @@ from fadiff.next.hardware import MachineArrays, pack_machine
 from fadiff.next.schedule import Group
 from fadiff.next.schedule.arrays import Fusion, LayerArrays, pack_layers
 from fadiff.next.schedule.ir import SHARED_LOOPS
-from fadiff.next.schedule.tiling import Tiling, shared_dim
+from fadiff.next.schedule.tiling import shared_dim
 from fadiff.next.search.exact.climb import Moves, Rows
 from fadiff.next.search.space import map_space, prime_powers
 from fadiff.workload import DIMS, Layer, Workload
 
 if TYPE_CHECKING:
     from jax import Array
-    from jaxtyping import Float
+    from jaxtyping import Int
 
     from fadiff.next.hardware import Machine
 
@@ -75,8 +77,8 @@ class Task:
         self.number = {layer.name: i for i, layer in enumerate(workload.layers)}
         first: dict[tuple[object, ...], int] = {}
         self.twin = [first.setdefault(shape_of(layer), i) for i, layer in enumerate(workload.layers)]
-        self.steps = [_steps(layer, machine) for layer in workload.layers]
-        self.move_width = bucket(1 + max(map(len, self.steps)), MOVE_WIDTHS)
+        self.steps = {pairs: [_steps(layer, machine, pairs) for layer in workload.layers] for pairs in (False, True)}
+        self.widths = {pairs: bucket(1 + max(map(len, rows)), MOVE_WIDTHS) for pairs, rows in self.steps.items()}
         # In 32 bits the last of very many bytes cannot be told apart: they are left free.
         margin = 1 if dtype is np.float64 else 1 - 2**-22
         usable = tuple(m.usable_bytes * (margin if m.usable_bytes > 2**22 else 1) for m in machine.memories[1:])
@@ -95,17 +97,17 @@ class Task:
         structure = self.machine.structure
         return None if structure.fuses is None else structure.memories[1:].index(structure.fuses)
 
-    def conditions(self, group: Group, tiling: Tiling, candidate: int = 0) -> tuple[Condition, ...]:
-        """The condition of each layer of a group under a candidate of its tiling."""
+    def conditions(self, group: Group, tiles: Sequence[MappingOf[str, int]]) -> tuple[Condition, ...]:
+        """The condition of each layer of a group, given the tiles of the dims it shares."""
         inside = frozenset(group.layers)
         softmax = group.trips.X > 1 and any("softmax" in self.workload[name].epilogue for name in group.layers)
         return tuple(
-            self._condition(name, group, inside, tiling, candidate, softmax and name == group.layers[-1])
-            for name in group.layers
+            self._condition(name, group, inside, tile, softmax and name == group.layers[-1])
+            for name, tile in zip(group.layers, tiles, strict=True)
         )
 
     def _condition(
-        self, name: str, group: Group, inside: frozenset[str], tiling: Tiling, candidate: int, must_hold: bool
+        self, name: str, group: Group, inside: frozenset[str], tiles: MappingOf[str, int], must_hold: bool
     ) -> Condition:
         arriving = [edge for edge in self.workload.producers[name] if edge.source in inside]
         leaving = self.workload.consumers[name]
@@ -113,7 +115,7 @@ class Task:
         for loop, trips in zip(SHARED_LOOPS, group.trips, strict=True):
             if trips > 1:
                 dim = shared_dim(loop, first=name == group.layers[0])
-                tile[DIMS.index(dim)] = int(tiling.tile[name][dim][candidate])
+                tile[DIMS.index(dim)] = tiles[dim]
                 rank[DIMS.index(dim)] = group.nesting.index(loop)
         return Condition(
             layer=self.twin[self.number[name]],
@@ -130,8 +132,7 @@ class Task:
 
     def alone(self, name: str) -> Condition:
         """The condition of a layer on its own."""
-        nothing = Tiling(np.ones((5, 1), dtype=np.int64), {name: {}}, {}, {}, ())
-        return self.conditions(Group((name,)), nothing)[0]
+        return self.conditions(Group((name,)), ({},))[0]
 
     def layer(self, condition: Condition) -> Layer:
         """The layer that a condition is of."""
@@ -178,11 +179,11 @@ class Task:
     def _columns(self, rows: Sequence[Sequence[float]]) -> Array:
         return cast("Array", np.ascontiguousarray(np.array(rows, dtype=self.dtype).T))
 
-    def moves(self, conditions: Sequence[Condition]) -> Moves:
+    def moves(self, conditions: Sequence[Condition], *, pairs: bool) -> Moves:
         """The moves of each row, padded with moves that change nothing: at least one, and to one of a few widths."""
-        table = np.tile(np.array(NO_MOVE, dtype=np.int32)[:, None, None], (1, self.move_width, len(conditions)))
+        table = np.tile(np.array(NO_MOVE, dtype=np.int32)[:, None, None], (1, self.widths[pairs], len(conditions)))
         for i, condition in enumerate(conditions):
-            mine = self.steps[condition.layer]
+            mine = self.steps[pairs][condition.layer]
             table[:, : len(mine), i] = mine.T
         numbers = [part.astype(np.float32) if i in (3, 4) else part for i, part in enumerate(table)]
         return Moves(*(cast("Array", part) for part in numbers))
@@ -196,11 +197,11 @@ def bucket(count: int, sizes: Sequence[int]) -> int:
 NO_MOVE = (0, -1, -1, 1, 0, -1, 0)
 
 
-def _steps(layer: Layer, machine: Machine) -> Float[np.ndarray, "moves 7"]:
-    """The moves of a layer, as rows of :class:`~fadiff.next.search.exact.climb.Moves`.
+def _steps(layer: Layer, machine: Machine, pairs: bool) -> Int[np.ndarray, "moves 7"]:
+    """The moves of a layer, as rows of :class:`~fadiff.next.search.exact.climb.Moves`; fewer where they go in pairs.
 
-    Prime powers of a size, and 2 and 3, move between two nodes; a factor grows or shrinks by one, and the first
-    memory's makes up for it; a memory's loops run in another order.
+    Primes of a size and their powers move between two nodes; a factor grows or shrinks by one, and the first memory's
+    makes up for it; a memory's loops run in another order.
     """
     if not layer.is_mac:
         return np.zeros((0, 7), dtype=np.int32)
@@ -210,13 +211,20 @@ def _steps(layer: Layer, machine: Machine) -> Float[np.ndarray, "moves 7"]:
         if layer.dims[d] == 1:
             continue
         nodes = space.nodes[dim]
-        ratios = sorted({*prime_powers(layer.dims[d], LARGEST_STEP), 2, 3})
-        steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a in nodes for b in nodes if a != b]
+        steps += [
+            (d, a, b, ratio, 0, -1, 0) for ratio in _ratios(layer.dims[d], pairs) for a, b in permutations(nodes, 2)
+        ]
         steps += [(d, -1, node, 1, more, -1, 0) for node in nodes if node for more in (1, -1)]
     for memory, orders in enumerate(space.orders):
         if memory:
             steps += [(0, -1, -1, 1, 0, memory, i) for i in range(len(orders)) if len(orders) > 1]
     return np.array(steps, dtype=np.int32).reshape(-1, 7)
+
+
+def _ratios(size: int, pairs: bool) -> list[int]:
+    """What moves between two nodes in one step: primes of a size, their powers, and 2 and 3 where it has no small ones."""
+    primes = prime_powers(size, 1 if pairs else LARGEST_STEP)
+    return sorted({*primes, 2, 3} if max(primes) > LARGEST_STEP else primes)
 
 
 def shape_of(layer: Layer) -> tuple[object, ...]:

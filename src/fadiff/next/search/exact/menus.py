@@ -114,7 +114,7 @@ def _solve_chunk(
     order = np.stack([row.start.order for row in filled], axis=-1).astype(np.int32)
     found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(
         climb(
-            task.machine.structure, task.space.orders, packed, factors, order, task.moves(conditions), task.numbers,
+            task.machine.structure, task.space.orders, packed, factors, order, task.moves(conditions, pairs=pairs), task.numbers,
             ROUNDS_PER_CALL, pairs=pairs, alone=not any(condition.grouped for condition in conditions),
         )
     )  # fmt: skip

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from collections.abc import Mapping as MappingOf
 from typing import TYPE_CHECKING
 
 from fadiff.next.search.driver import Incumbent, Settings, Status, price_weights

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
-from typing import TYPE_CHECKING
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from fadiff.next.schedule.arrays import buffer_values, waiting_trips
 from fadiff.next.schedule.barriers import barriers
 from fadiff.next.schedule.ir import SHARED_LOOPS
 from fadiff.next.schedule.tiling import Tiling, group_tiling, inner_edges
-from fadiff.next.search.space import divisors, trip_counts
+from fadiff.next.search.space import divisors
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -37,8 +37,8 @@ PLANS_PER_SHARE = 3
 SHORT_RUN = 4
 PLANS_PER_SHARE_OF_SHORT_RUN = 12
 """Plans tried of a run for each share; of runs of a few layers there are fewer, and small machines fit no others."""
-MOST_TRIP_COUNTS = 24
-"""Trip counts of one loop that are tried: divisors first, then others spread evenly."""
+WIDEST_GAP = 2.0
+"""Trip counts tried of one loop: its divisors, and where one is more than so many times the next, others between."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def plans(task: Task) -> Iterator[Plan]:
         return
     names = task.workload.topological
     longest = max(4, min(LONGEST_GROUP, MOST_RUNS // len(names)))
-    made: dict[tuple[object, ...], tuple[bool, list[tuple[Trips, str, tuple[float, ...]]]]] = {}
+    made: dict[tuple[object, ...], tuple[bool, list[Sharing]]] = {}
     for start in range(len(names)):
         for stop in range(start + 2, min(len(names), start + longest) + 1):
             members = names[start:stop]
@@ -73,10 +73,18 @@ def plans(task: Task) -> Iterator[Plan]:
             if key not in made:
                 made[key] = (run.may_grow, list(run.chosen()))
             may_grow, found = made[key]
-            for trips, loops, live in found:
-                yield run.plan(trips, loops, live)
+            yield from map(run.plan, found)
             if not may_grow:
                 break
+
+
+class Sharing(NamedTuple):
+    """Trip counts that a run of layers may share, and what follows from them, by the layers' places in the run."""
+
+    trips: Trips
+    loops: str
+    tiles: tuple[dict[str, int], ...]
+    live_bytes: tuple[float, ...]
 
 
 class Run:
@@ -104,9 +112,7 @@ class Run:
     @cached_property
     def barred(self) -> frozenset[str]:
         """Loops that the run may not share, whatever the trip counts."""
-        found = barriers(
-            self.workload, self.names, self.fused, online_softmax=self.task.machine.online_softmax
-        )
+        found = barriers(self.workload, self.names, self.fused, online_softmax=self.task.machine.online_softmax)
         return frozenset(loop for barrier in found for loop in barrier.loops)
 
     @cached_property
@@ -150,17 +156,17 @@ class Run:
         """
         return self._unbarred and float(self.live.max(axis=1).min()) <= self.capacity
 
-    def chosen(self) -> Iterator[tuple[Trips, str, tuple[float, ...]]]:
+    def chosen(self) -> Iterator[Sharing]:
         """Trip counts worth trying, their nesting, and the live bytes; none if the run may not be a group."""
         if not self.may_be_group:
             return
         most = PLANS_PER_SHARE if len(self.names) > SHORT_RUN else PLANS_PER_SHARE_OF_SHORT_RUN
         for i in _spread(self.live.max(axis=1), self.tiling.trips, self.capacity, most):
-            yield self._one(self.tiling.trips, self.live, i, "GNPQ")
+            yield self._sharing(self.tiling, self.live, i, "GNPQ")
         if len(self.names) == 2 and "X" not in self.barred:
             yield from self._channel_plans()
 
-    def _channel_plans(self) -> Iterator[tuple[Trips, str, tuple[float, ...]]]:
+    def _channel_plans(self) -> Iterator[Sharing]:
         """Trip counts of a pair that shares the channel loop, in the nestings that differ: X innermost and outermost."""
         parts = np.array(_some_trip_counts(self.workload[self.names[-1]].dims.C, whole=False)[1:])
         if not parts.size:
@@ -173,7 +179,7 @@ class Run:
         for loops in ("GNPQX", "GXNPQ"):
             live = live_bytes(self.task, self.names, self.fused, tiling, loops)
             for i in _spread(live.max(axis=1), tiling.trips, self.capacity, PLANS_PER_SHARE_OF_SHORT_RUN):
-                yield self._one(tiling.trips, live, i, loops)
+                yield self._sharing(tiling, live, i, loops)
 
     def nearest_plan(self, wanted: Sequence[float]) -> Plan | None:
         """The plan whose trips are nearest to `wanted` (logs of G, N, P, Q); None if none fits."""
@@ -182,30 +188,28 @@ class Run:
         distance = np.square(np.log(self.tiling.trips[:4]) - np.asarray(wanted)[:, None]).sum(axis=0)
         distance[self.live.max(axis=1) > self.capacity] = np.inf
         i = int(distance.argmin())
-        return self.plan(*self._one(self.tiling.trips, self.live, i, "GNPQ")) if np.isfinite(distance[i]) else None
+        return self.plan(self._sharing(self.tiling, self.live, i, "GNPQ")) if np.isfinite(distance[i]) else None
 
-    def plan(self, trips: Trips, loops: str, live: tuple[float, ...]) -> Plan:
+    def plan(self, sharing: Sharing) -> Plan:
         """The plan of some trip counts."""
-        group = Group(self.names, trips, loops)
-        tiling = group_tiling(self.workload, self.names, self.fused, np.array(trips)[:, None])
-        return Plan(group, self.task.conditions(group, tiling), live)
+        group = Group(self.names, sharing.trips, sharing.loops)
+        return Plan(group, self.task.conditions(group, sharing.tiles), sharing.live_bytes)
 
-    def _one(
-        self, trips: Int[np.ndarray, "5 candidates"], live: Float[np.ndarray, "candidates layers"], i: int, loops: str
-    ) -> tuple[Trips, str, tuple[float, ...]]:
-        return Trips(*(int(t) for t in trips[:, i])), loops, tuple(float(b) for b in live[i])
+    def _sharing(self, tiling: Tiling, live: Float[np.ndarray, "candidates layers"], i: int, loops: str) -> Sharing:
+        tiles = tuple({dim: int(tile[i]) for dim, tile in tiling.tile[name].items()} for name in self.names)
+        return Sharing(Trips(*(int(t) for t in tiling.trips[:, i])), loops, tiles, tuple(float(b) for b in live[i]))
 
 
 def _some_trip_counts(size: int, *, whole: bool) -> list[int]:
-    """Trip counts of a loop to try; with `whole` only none and all."""
+    """Trip counts of a loop to try: divisors, and others where these leave gaps; with `whole` only none and all."""
     if whole:
         return sorted({1, size})
-    exact, every = divisors(size), trip_counts(size)
-    others = [count for count in every if count not in exact]
-    if len(every) > MOST_TRIP_COUNTS:
-        some = max(0, MOST_TRIP_COUNTS - len(exact))
-        others = [others[i] for i in np.unique(np.linspace(0, len(others) - 1, some).astype(int))] if some else []
-    return sorted({*exact, *others})
+    found = divisors(size)
+    for low, high in pairwise(divisors(size)):
+        steps = int(np.log(high / low) / np.log(WIDEST_GAP))
+        wanted = {round(low * (high / low) ** (i / (steps + 1))) for i in range(1, steps + 1)}
+        found += [-(-size // -(-size // trips)) for trips in wanted]
+    return sorted(set(found))
 
 
 def _aligned(

@@ -1,0 +1,189 @@
+"""One MAC layer as a nest of loops and lanes, and the legs of the way that its tensors take through the memories.
+
+The nest lists what stands inside the loops that a group shares: the loops of each memory, and lanes where an axis
+stands. A transfer is an instruction of the nest. It stands in the innermost loop above a memory that moves the tile
+there, so it is carried out on every turn of that loop, whatever a cut end has left of the tile, and the loops further
+in find it there.
+"""
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+from fadiff.next.execute.result import ExecutionError
+from fadiff.next.hardware import Axis, Machine
+from fadiff.next.schedule import Mapping
+from fadiff.workload import DIMS, Dims, Layer
+
+G, N, K, C, P, Q, R, S = range(8)
+RELEVANT = {"W": (G, K, C, R, S), "I": (G, N, C, P, Q, R, S), "O": (G, N, K, P, Q)}
+REDUCED = (C, R, S)
+IMAGE = ((P, R), (Q, S))
+"""Rows of an input come from P and R, its columns from Q and S."""
+
+Lens = tuple[int, ...]
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a/b, rounded up."""
+    return -(-a // b)
+
+
+class Loop(NamedTuple):
+    """A loop of the memory `node` over a dim; each turn gets `step` of it, the last one what is left."""
+
+    node: int
+    dim: int
+    step: int
+
+
+class Lanes(NamedTuple):
+    """An axis: how many lanes each dim is dealt out over, and how much of it a lane gets."""
+
+    node: int
+    counts: Dims
+    steps: Dims
+
+
+class Block(NamedTuple):
+    """A part of a layer's work: where it starts in each dim, and how much of the dim each lane has.
+
+    Lanes are numbered over the axes passed so far, outermost first; an idle one has 0. `starts` is the first lane's.
+    """
+
+    starts: tuple[int, ...]
+    lens: tuple[Lens, ...]
+
+    def turns(self, loop: Loop) -> int:
+        """Turns of a loop, until the first lane is done: none has more to do."""
+        return ceil_div(self.lens[loop.dim][0], loop.step)
+
+    def turn(self, loop: Loop, index: int) -> "Block":
+        """One turn of a loop."""
+        d, done = loop.dim, index * loop.step
+        starts = (*self.starts[:d], self.starts[d] + done, *self.starts[d + 1 :])
+        return Block(starts, (*self.lens[:d], cut(self.lens[d], done, loop.step), *self.lens[d + 1 :]))
+
+    def dealt(self, lanes: Lanes) -> "Block":
+        """The block on the lanes of an axis."""
+        return Block(self.starts, tuple(map(deal, self.lens, lanes.counts, lanes.steps)))
+
+
+@lru_cache(maxsize=1 << 16)
+def cut(lens: Lens, done: int, step: int) -> Lens:
+    """The next `step` of what every lane has, after some of it is done."""
+    return tuple(min(step, max(0, length - done)) for length in lens)
+
+
+@lru_cache(maxsize=1 << 16)
+def deal(lens: Lens, count: int, step: int) -> Lens:
+    """What `count` lanes below each lane get of it, in order."""
+    return tuple(min(step, max(0, length - i * step)) for length in lens for i in range(count))
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One leg of a tensor's way: between a memory, or the MACs, and the next keeper of the tensor outwards.
+
+    Nodes go by their number; the MACs are the one past the last. `place` is the number of the item, a loop, in which
+    the transfer stands: -1 if none of the layer's own loops moves the tile, past the last item for the MACs, which
+    want new values on every step. A window that `slides` along the loop is brought what it did not hold one turn ago,
+    and every row or column in between.
+    """
+
+    tensor: str
+    outer: int
+    inner: int
+    place: int = -1
+    slides: bool = False
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A layer's own loops and lanes, outermost first, and the legs of each tensor, from the outermost inwards."""
+
+    layer: Layer
+    tile: Dims
+    """What one shared iteration has of each dim."""
+    factors: tuple[Dims, ...]
+    """By node; those of the first memory without the shared trips."""
+    items: tuple[Loop | Lanes, ...]
+    legs: tuple[Leg, ...] = ()
+
+    @property
+    def macs(self) -> int:
+        """The node of the MACs."""
+        return len(self.factors)
+
+    def above(self, node: int) -> int:
+        """How many of the items stand above a node."""
+        return sum(item.node < node for item in self.items)
+
+    def held(self, node: int, dim: int) -> int:
+        """x_m: what one instance of a memory holds of a dim, when nothing is cut."""
+        return min(self.tile[dim], prod(factors[dim] for factors in self.factors[node:]))
+
+    def lanes(self, dim: int, outer: int, inner: int, since: int = -1) -> int:
+        """Lanes that a dim is dealt out over between two nodes, behind the item `since`."""
+        between = (item for item in self.items[since + 1 :] if isinstance(item, Lanes) and outer < item.node < inner)
+        return prod(lanes.counts[dim] for lanes in between)
+
+    def offsets(self, dim: int, items: int) -> Lens:
+        """Where each lane starts in a dim, against the first one, below so many items."""
+        found: Lens = (0,)
+        for item in self.items[:items]:
+            if isinstance(item, Lanes):
+                found = tuple(start + i * item.steps[dim] for start in found for i in range(item.counts[dim]))
+        return found
+
+    def slides(self, node: int, dim: int, place: int) -> bool:
+        """Whether the window of I in a memory slides along a loop over `dim`, the item `place`, innermost above it.
+
+        It needs neighbours that leave no row out, and no lanes below the loop that take the same dim.
+        """
+        for (outputs, kernel), stride, dilation in zip(IMAGE, self.layer.stride, self.layer.dilation, strict=True):
+            if dim in (outputs, kernel):
+                other, step, reach = (kernel, stride, dilation) if dim == outputs else (outputs, dilation, stride)
+                return self.lanes(dim, -1, node, place) == 1 and step <= (self.held(node, other) - 1) * reach + 1
+        return False
+
+
+def build_nest(
+    layer: Layer, machine: Machine, mapping: Mapping, tile: Dims, trips: Dims, chains: MappingOf[str, tuple[int, ...]]
+) -> Nest:
+    """The nest of a layer whose shared loops take `trips` times a tile; `chains` are the memories each tensor passes."""
+    first = [factor // count for factor, count in zip(mapping.factors[0], trips, strict=True)]
+    factors = (Dims(*first), *mapping.factors[1:])
+    for d, dim in enumerate(DIMS):
+        if mapping.factors[0][d] % trips[d]:
+            raise ExecutionError(
+                f"layer {layer.name}: its {mapping.factors[0][d]} trips of {dim} in {machine.nodes[0].name} are no "
+                f"multiple of the {trips[d]} that its group shares"
+            )
+        if (product := prod(f[d] for f in factors)) < tile[d]:
+            raise ExecutionError(f"layer {layer.name}: the factors of {dim} make {product}, there are {tile[d]} to do")
+    items: list[Loop | Lanes] = []
+    orders = iter(mapping.orders)
+    for node, here in enumerate(machine.nodes):
+        steps = [min(tile[d], prod(f[d] for f in factors[node + 1 :])) for d in range(len(DIMS))]
+        if isinstance(here, Axis):
+            if prod(factors[node]) > 1:
+                items.append(Lanes(node, factors[node], Dims(*steps)))
+        else:
+            loops = (Loop(node, DIMS.index(dim), steps[DIMS.index(dim)]) for dim in next(orders))
+            items += [loop for loop in loops if factors[node][loop.dim] > 1]
+    nest = Nest(layer, tile, factors, tuple(items))
+    legs = (_leg(nest, t, *ends) for t, chain in chains.items() for ends in pairwise((*chain, nest.macs)))
+    return replace(nest, legs=tuple(legs))
+
+
+def _leg(nest: Nest, tensor: str, outer: int, inner: int) -> Leg:
+    if inner == nest.macs:
+        return Leg(tensor, outer, inner, len(nest.items))
+    loops = [(i, item.dim) for i, item in enumerate(nest.items[: nest.above(inner)]) if isinstance(item, Loop)]
+    place = max((i for i, dim in loops if dim in RELEVANT[tensor]), default=-1)
+    slides = tensor == "I" and bool(loops) and nest.slides(inner, loops[-1][1], loops[-1][0])
+    return Leg(tensor, outer, inner, place, slides)

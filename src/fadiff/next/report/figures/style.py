@@ -1,0 +1,127 @@
+"""How figures look: sizes, fonts and colours, fixed so that the same numbers give the same bytes.
+
+Colours are Paul Tol's *bright* and *light* schemes, which people with any kind of colour vision can tell apart. A level
+has one colour in all figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fadiff.errors import FadiffError
+from fadiff.next.report.palette import group_colours
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import Formatter
+
+    from fadiff.next.schedule import Schedule
+
+GREY, YELLOW, GREEN, BLUE = "#BBBBBB", "#CCBB44", "#228833", "#4477AA"
+RED, CYAN, PURPLE = "#EE6677", "#66CCEE", "#AA3377"
+INK, FAINT = "#222222", "#888888"
+PART_COLOURS = {"mac": GREY, "l0": YELLOW, "l1": GREEN, "l2": BLUE, "l3": RED}
+PART_NAMES = {"mac": "MAC", "l0": "L0 registers", "l1": "L1 accumulator", "l2": "L2 scratchpad", "l3": "L3 DRAM"}
+TERM_COLOURS = {"compute": GREY, "L1": GREEN, "L2": BLUE, "L3": RED}
+TERM_NAMES = {"compute": "bound by PEs", "L1": "by L1", "L2": "by L2", "L3": "by DRAM"}
+GROUP_COLOURS = ("#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#44BB99", "#99DDFF", "#BBCC33", "#AAAA00")
+ALONE = "#EEEEEE"
+
+TEXT, SMALL = 8.0, 6.5
+"""Sizes of type, in points."""
+POINTS_PER_INCH = 72
+LEGEND_INCHES = 1.15
+"""What one entry of a legend takes at most."""
+
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that all machines draw the same
+    "font.size": TEXT,
+    "axes.titlesize": TEXT,
+    "axes.labelsize": TEXT,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.5,
+    "figure.dpi": 200.0,
+    "savefig.dpi": 200.0,
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "fadiff",
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def styled() -> Generator[None]:
+    """Draw in this style, whatever the user's own settings are."""
+    try:
+        from matplotlib import style
+    except ImportError:
+        raise FadiffError("figures need matplotlib: install it with pip install 'fadiff-scheduler[plots]'") from None
+    with style.context(["default", STYLE]):
+        yield
+
+
+def new_figure(width_inches: float, height_inches: float) -> Figure:
+    """An empty figure that belongs to no window."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width_inches, height_inches), layout="constrained")
+
+
+def legend_above(axes: Axes, handles: Collection[Artist] | None = None) -> None:
+    """A legend over the axes, where it covers nothing, in as many lines as the width asks for."""
+    shown = axes.get_legend_handles_labels()[0] if handles is None else list(handles)
+    if not shown:
+        return
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "axes are made by a figure"
+    most = max(2, int(figure.get_figwidth() / LEGEND_INCHES))
+    lines = -(-len(shown) // most)
+    axes.legend(
+        handles=shown,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2,
+        ncols=-(-len(shown) // lines),
+        columnspacing=1.0,
+        handlelength=1.2,
+        handleheight=0.8,
+    )
+
+
+def term_handles(used: Collection[str]) -> list[Artist]:
+    """Legend entries for the roofline terms that bind something."""
+    from matplotlib.patches import Patch
+
+    return [Patch(color=colour, label=TERM_NAMES[term]) for term, colour in TERM_COLOURS.items() if term in used]
+
+
+def group_tones(schedule: Schedule) -> dict[str, str]:
+    """The colour of every layer's group; pale for a layer on its own."""
+    numbers = group_colours(schedule)
+    tones = [ALONE if number is None else GROUP_COLOURS[number % len(GROUP_COLOURS)] for number in numbers]
+    return {name: tones[i] for i, group in enumerate(schedule.groups) for name in group.layers}
+
+
+def short_numbers() -> Formatter:
+    """Ticks such as 200 k and 1.5 M."""
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep=" ")

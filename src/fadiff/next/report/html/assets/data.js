@@ -1,0 +1,67 @@
+/* The data of the page, and one name and one colour for each memory, resource and tensor, wherever it is shown. */
+
+const data = JSON.parse(byId("data").textContent);
+const layerNumber = new Map(data.layers.map((layer, i) => [layer.name, i]));
+
+/* Memories, outermost first. After eight hues they come again, darker on light ground and lighter on dark. */
+const { memories } = data.machine;
+const first = memories[0];
+const HUES = 8;
+const hue = (i) => (i < HUES ? `var(--m${i})` : `color-mix(in oklab, var(--m${i % HUES}) 60%, var(--ink))`);
+const memoryNumber = new Map(memories.map((memory, i) => [memory.name, i]));
+const memoryFill = new Map(memories.map((memory, i) => [memory.name, hue(i)]));
+const inwards = [...memories].reverse();
+
+/* What may bind a layer: computing, and the memories that have a rate, from the innermost out. */
+const TERMS = [data.terms[0], ...data.terms.slice(1).reverse()]
+  .filter((term, i) => !i || data.layers.some((layer) => layer.cycles_by_term[term] > 0))
+  .map((term) => [term, data.terms.indexOf(term) ? memoryFill.get(term) : "var(--mac)"]);
+const termFill = new Map(TERMS);
+const bound = (term) => h("span", { class: "bound", style: { "--fill": termFill.get(term) } }, term);
+
+/* What moves: its name, its colour, and how much of its memory's colour is left where both are shown. */
+const CONTENTS = new Map([
+  ["weights", { name: "weights", fill: "var(--weight)", shade: 100 }],
+  ["inputs", { name: "inputs", fill: "var(--input)", shade: 78 }],
+  ["addends", { name: "addends", fill: "color-mix(in oklab, var(--input) 60%, var(--ink))", shade: 78 }],
+  ["outputs", { name: "outputs", fill: "var(--output)", shade: 56 }],
+  ["fused", { name: "fused tensors", fill: "var(--chip)", shade: 56 }],
+  ["sums", { name: "partial sums", fill: "var(--sums)", shade: 38 }],
+]);
+const moved = new Set(data.layers.flatMap((layer) => layer.accesses.map(([i]) => data.accesses[i].content)));
+const contents = [...CONTENTS.keys()].filter((content) => moved.has(content));
+
+/* Sums over what a layer moves: `of` says of an access [words, pJ] what to add up, `key` says under what. */
+function accessSums(layer, key, of) {
+  const sums = new Map();
+  for (const [i, words, pj] of layer.accesses) {
+    const under = key(data.accesses[i]);
+    if (under !== null) sums.set(under, (sums.get(under) || 0) + layer.repeat * of(words, pj));
+  }
+  return sums;
+}
+const firstBytes = (words) => (words * first.word_bits) / 8;
+function firstMemoryBytes(layer) {
+  const sums = accessSums(layer, (access) => (access.memory === first.name ? "" : null), firstBytes);
+  return sums.get("") || 0;
+}
+
+const tone = (group) => (data.groups[group].colour === null ? "alone" : "g" + data.groups[group].colour);
+const groupBadge = (group) => h("span", { class: "badge " + tone(group) }, "Group " + (group + 1));
+const trips = (counts) =>
+  Object.entries(counts)
+    .map(([loop, n]) => loop + n)
+    .join(" ");
+/* A name that opens its layer; `words` stand for a name that is too long for its place. */
+const layerLink = (name, words = name) =>
+  h(
+    "button",
+    {
+      type: "button",
+      class: "link",
+      title: words !== name && name,
+      "aria-label": words !== name && name,
+      onclick: (event) => openDetails(layerNumber.get(name), event.currentTarget),
+    },
+    words,
+  );

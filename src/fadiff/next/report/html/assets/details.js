@@ -1,0 +1,212 @@
+/* The panel of one layer: dims, mapping, tiles, traffic, time, what memories hold, and its loop nest. */
+
+const DIMS = "GNKCPQRS";
+let opener = null;
+let openLayer = null;
+
+function openDetails(number, from) {
+  const layer = data.layers[number];
+  if (!layer) return;
+  if (from && !byId("details").contains(from)) opener = from;
+  openLayer = number;
+  document.querySelectorAll(".node.open").forEach((node) => node.classList.remove("open"));
+  document.querySelectorAll(`.node[data-layer="${number}"]`).forEach((node) => node.classList.add("open"));
+  const panel = byId("details");
+  panel.replaceChildren();
+  make(panel, null, [detailsHead(layer, number), detailsBody(layer)]);
+  panel.hidden = false;
+  panel.scrollTop = 0;
+  panel.focus();
+}
+
+function closeDetails() {
+  if (byId("details").hidden) return;
+  byId("details").hidden = true;
+  document.querySelectorAll(".node.open").forEach((node) => node.classList.remove("open"));
+  const node = document.querySelector(`.graph.shown .node[data-layer="${openLayer}"]`);
+  const back = opener && opener.isConnected ? opener : node;
+  if (back && back.closest(".graph")) {
+    document
+      .querySelectorAll(".graph.shown .node[tabindex='0']")
+      .forEach((other) => other.setAttribute("tabindex", -1));
+    node.setAttribute("tabindex", 0);
+    node.focus();
+  } else if (back) back.focus();
+  opener = null;
+}
+
+function detailsHead(layer, number) {
+  const at = data.execution_order.indexOf(number);
+  const go = (label, sign, place) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "tool",
+        "aria-label": label,
+        title: label,
+        disabled: data.execution_order[place] === undefined,
+        onclick: (event) => openDetails(data.execution_order[place], event.currentTarget),
+      },
+      sign,
+    );
+  return h(
+    "header",
+    null,
+    h(
+      "div",
+      { class: "nav" },
+      go("Previous layer", "←", at - 1),
+      go("Next layer", "→", at + 1),
+      h(
+        "button",
+        { type: "button", class: "tool", "aria-label": "Close", title: "Close (Esc)", onclick: closeDetails },
+        "✕",
+      ),
+    ),
+    h("h2", { id: "details-title" }, layer.name),
+    h(
+      "div",
+      { class: "row" },
+      groupBadge(layer.group),
+      layer.kind === "mac" ? layer.shape : "sum, " + layer.shape,
+      layer.repeat > 1 && `runs ${layer.repeat} times`,
+    ),
+  );
+}
+
+function detailsBody(layer) {
+  const span = data.timeline.groups[layer.group].spans.find((one) => one.layer === layer.name);
+  const lines = ofLayer(data.nests[layer.group], layer.name);
+  const tiles = lines.filter((line) => line.layer && line.tile_bytes !== null);
+  const facts = [
+    ["Energy", energy(layer.energy_pj)],
+    ["Cycles", exact(layer.cycles)],
+    ["Bound by", layer.bound_by],
+    layer.macs && ["MACs in use", percent(layer.utilization)],
+    layer.macs && ["MACs", exact(layer.macs)],
+    [
+      "Reads",
+      layer.inputs
+        .map((i) => (i.from === null ? "network input" : i.from) + (i.port === "weight" ? " (weight)" : ""))
+        .join(", "),
+    ],
+    layer.epilogue.length && ["Then", layer.epilogue.join(", ")],
+    ["Stores", `${layer.stored.join(" × ")} (${bytes(layer.stored_bytes)})`],
+  ].filter(Boolean);
+  return [
+    h(
+      "div",
+      { class: "facts single" },
+      h(
+        "dl",
+        null,
+        facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+      ),
+    ),
+    layer.repeat > 1 && h("p", { class: "note" }, "Numbers here are of one execution."),
+    layer.mapping && [h("h3", null, "Mapping"), scrolling(mappingTable(layer), "Mapping")],
+    h("h3", null, "Time: what each resource would need"),
+    termBars(layer),
+    h("h3", null, "Memories while it runs"),
+    scrolling(heldTable(span), "Memories while it runs"),
+    tiles.length > 0 && [
+      h("h3", null, "Tiles"),
+      table(
+        [
+          { title: "Tile", of: (line) => `${line.tensor} in ${line.node}`, head: true },
+          { title: "Size", of: (line) => bytes(line.tile_bytes), n: true },
+          { title: "Instances", of: (line) => exact(line.instances), n: true },
+          { title: "Moved", of: (line) => "× " + exact(line.times), n: true },
+        ],
+        tiles,
+        {},
+      ),
+    ],
+    h("h3", null, "Traffic"),
+    trafficTable(layer),
+    h("h3", null, "Loop nest"),
+    scrolling(nestTable(lines), `Loop nest of ${layer.name}`),
+  ];
+}
+
+/* What each memory holds, kind by kind; of many layers together where they would make a long list. */
+function heldTable(span) {
+  const rows = onChip.flatMap((memory) => {
+    const whole = [memory, "", `${bytes(span.bytes[memory])} of ${bytes(data.timeline.capacity_bytes[memory])}`];
+    const parts = HELD.flatMap((what) => {
+      const mine = span.held[memory].filter(isHeld(what));
+      if (mine.length <= 3) return mine.map((part) => ["", heldPart(part), bytes(part.bytes)]);
+      return [["", `${what.many} of ${mine.length} layers`, bytes(mine.reduce((sum, part) => sum + part.bytes, 0))]];
+    });
+    return [whole, ...parts];
+  });
+  return table(
+    [
+      { title: "Memory", of: ([memory]) => memory, head: true },
+      { title: "What", of: ([, what]) => what },
+      { title: "Size", of: ([, , size]) => size, n: true },
+    ],
+    rows,
+    {},
+  );
+}
+
+function mappingTable(layer) {
+  const used = [...DIMS].filter((dim) => (layer.dims[dim] || 1) > 1);
+  const rows = data.machine.nodes.map(({ name, memory }, i) => ({
+    name: memory ? name : `${name} (lanes)`,
+    factors: layer.mapping.factors[i],
+    order: memory ? layer.mapping.orders[memoryNumber.get(name)] : "",
+  }));
+  return table(
+    [
+      { title: "Node", of: (row) => row.name, head: true },
+      ...used.map((dim) => ({
+        title: dim,
+        of: ({ factors }) => (factors[dim] > 1 ? String(factors[dim]) : h("span", { class: "unit" }, "·")),
+        n: true,
+      })),
+      { title: "Order", of: ({ order, factors }) => h("code", null, [...order].filter((dim) => factors[dim] > 1).join(" ")) },
+    ],
+    rows,
+    {},
+  );
+}
+
+function termBars(layer) {
+  const most = Math.max(...TERMS.map(([term]) => layer.cycles_by_term[term])) || 1;
+  return table(
+    [
+      { title: "Resource", of: ([term]) => term, head: true },
+      {
+        title: "",
+        of: ([term, fill]) =>
+          barSvg(s("rect", { y: 3, width: (1000 * layer.cycles_by_term[term]) / most, height: 10, style: { fill } })),
+        class: "bar",
+      },
+      { title: "Cycles", of: ([term]) => count(layer.cycles_by_term[term]), n: true },
+    ],
+    TERMS,
+    { class: "bars" },
+  );
+}
+
+function trafficTable(layer) {
+  const end = ({ action, other }) => `${action === "read" ? "to" : "from"} ${other === null ? "the MACs" : other}`;
+  const rows = memories.flatMap(({ name }) =>
+    layer.accesses
+      .map(([i, words]) => ({ ...data.accesses[i], words }))
+      .filter((access) => access.memory === name)
+      .map((access, i) => ({ ...access, head: i ? "" : name })),
+  );
+  return table(
+    [
+      { title: "Memory", of: (a) => a.head, head: true },
+      { title: "What", of: (a) => `${a.action}s ${CONTENTS.get(a.content).name} ${end(a)}` },
+      { title: "Words", of: (a) => exact(a.words), n: true },
+    ],
+    rows,
+    {},
+  );
+}

@@ -1,0 +1,34 @@
+/* Names where there is little room: as much of each as fits, in the font that this browser has. Fonts differ in width by
+   a third, so a count of characters would leave room in one and run out of the box in another. */
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+/* A name in at most so many pixels. Its end tells more than its middle, its beginning says where it belongs. */
+function shortened(name, room, { fontWeight, fontSize, fontFamily }) {
+  ruler.font = `${fontWeight} ${fontSize} ${fontFamily}`;
+  const fits = (words) => ruler.measureText(words).width <= room;
+  if (fits(name)) return name;
+  const signs = [...name];
+  const cut = (kept) => {
+    const head = Math.floor(kept / 3);
+    return signs.slice(0, head).join("") + "…" + signs.slice(head - kept).join("");
+  };
+  let [least, most] = [1, signs.length - 1];
+  while (least < most) {
+    const kept = Math.ceil((least + most) / 2);
+    if (fits(cut(kept))) least = kept;
+    else most = kept - 1;
+  }
+  return cut(least);
+}
+
+/* The names in the boxes of a picture of the network, at the size that its scale gives them. */
+function fitNames(picture) {
+  const names = [...picture.querySelectorAll(".node .name")];
+  if (!names.length) return;
+  const box = names[0].parentElement.querySelector(".box");
+  const room = box.width.baseVal.value - Number(names[0].getAttribute("x")) - 5;
+  const font = getComputedStyle(names[0]);
+  for (const name of names)
+    name.textContent = shortened(data.layers[name.parentElement.dataset.layer].name, room, font);
+}

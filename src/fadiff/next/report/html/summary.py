@@ -1,0 +1,129 @@
+"""The summary: totals against rivals, the schedule in a few sentences, and what it was made for and by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fadiff.next.analysis.breakdown import breakdown
+from fadiff.next.cost.evaluate import COMPUTE, Evaluation
+from fadiff.next.hardware import Axis, machine_lines
+
+if TYPE_CHECKING:
+    from fadiff.next.analysis.breakdown import Breakdown
+    from fadiff.next.hardware import Machine, Node, NodeLine
+    from fadiff.workload import Workload
+
+Facts = list[tuple[str, str]]
+
+
+class Rival(NamedTuple):
+    """A schedule to hold another one against."""
+
+    name: str
+    """Short, such as "best unfused"."""
+    whose: str
+    """As a sentence says it, such as "the best schedule found without fusion"."""
+    evaluation: Evaluation
+
+
+def summary_values(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival]) -> dict[str, Any]:
+    """The data of the page's first section."""
+    schedule = evaluation.schedule
+    return {
+        "totals": asdict(costs.totals),
+        "rivals": [[rival.name, asdict(breakdown(rival.evaluation).totals)] for rival in rivals],
+        "sentences": sentences(evaluation, costs, rivals),
+        "facts": {
+            "Network": _network(schedule.workload),
+            "Machine": _machine(schedule.machine),
+            "Made by": _maker(costs.made_by),
+        },
+        "made_by": costs.made_by,
+    }
+
+
+def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival]) -> list[str]:
+    """What the schedule does, where its cost goes, and how much better it is than its rivals."""
+    schedule = evaluation.schedule
+    layers, groups = len(costs.layers), len(costs.groups)
+    kept, tensors = len(schedule.fused_edges), len(schedule.workload.edges)
+    does = f"{_count(layers, 'layer')} {'run' if layers > 1 else 'runs'} in {_count(groups, 'group')}"
+    if kept:
+        does += f", and {kept} of {_count(tensors, 'tensor')} between layers never leave{'s' * (kept == 1)} the chip."
+    else:
+        does += ", each layer on its own." if layers > 1 else "."
+    first = costs.memories[0]
+    share = costs.totals.memory_energy_pj[first] / costs.totals.energy_pj if costs.totals.energy_pj else 0.0
+    times = dict.fromkeys(evaluation.term_names, 0.0)
+    for layer in costs.layers:
+        times[layer.bound_by] += layer.cycles * layer.repeat
+    slowest = max(times, key=lambda term: times[term])
+    binds = "Multiplying sets" if slowest == COMPUTE else f"The bandwidth of {slowest} sets"
+    goes = f"{first} takes {share:.0%} of the energy. {binds} {times[slowest] / sum(times.values()):.0%} of the time."
+    mine = evaluation.edp_uj_cycles
+    against = [_against(mine, rival.evaluation.edp_uj_cycles, f"of {rival.whose}") for rival in rivals]
+    return [f"{does} {goes}", *([f"Its EDP is {', and '.join(against)}."] if against else [])]
+
+
+def _against(mine: float, other: float, whose: str) -> str:
+    """How an EDP compares with another one.
+
+    >>> _against(1.0, 2.5, "of x"), _against(1.0, 1.0, "of x"), _against(1.25, 1.0, "of x")
+    ('2.50 times below that of x', 'the same as that of x', '25.0% above that of x')
+    """
+    ratio = other / mine if mine else 1.0
+    if abs(ratio - 1) < 5e-4:
+        return f"the same as that {whose}"
+    if ratio >= 1.5:
+        return f"{ratio:.2f} times below that {whose}"
+    return f"{abs(1 - 1 / ratio):.1%} {'below' if ratio > 1 else 'above'} that {whose}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _network(workload: Workload) -> Facts:
+    macs = sum(layer.is_mac for layer in workload.layers)
+    sums = len(workload.layers) - macs
+    kinds = f"{macs} with MACs" + (f", {_count(sums, 'sum')}" if sums else "")
+    return [
+        ("name", workload.name),
+        ("layers", f"{len(workload.layers)} ({kinds})"),
+        ("tensors", f"{len(workload.edges)} between layers"),
+        ("MACs", f"{workload.macs:,}"),
+        ("parameters", f"{workload.parameter_words:,} values"),
+    ]
+
+
+def _machine(machine: Machine) -> Facts:
+    """A line for each node, outermost first, and what holds for all of them."""
+    bits, nodes = machine.bits, [*machine.nodes, None]
+    transfers = "overlap with work" if machine.overlap == "full" else "add to the work"
+    rules = [f"{machine.nodes[0].name} transfers {transfers}", *(["online softmax"] if machine.online_softmax else [])]
+    return [
+        ("name", machine.name),
+        *((line.name, _about(line, node)) for line, node in zip(machine_lines(machine), nodes, strict=True)),
+        ("bits", f"W {bits.W}, I {bits.I}, O {bits.O}, sums {bits.sums}"),
+        ("rules", ", ".join(rules)),
+    ]
+
+
+def _about(line: NodeLine, node: Node | None) -> str:
+    """What to say of a node, or of the MACs."""
+    if node is None:
+        return f"{line.instances:,}, {line.energy} pJ each"
+    if isinstance(node, Axis):
+        return line.holds
+    many = f"{line.instances:,} × " if line.instances > 1 else ""
+    size = f"{many}{line.capacity}, " if node.bytes is not None else ""
+    rates = (node.words_per_cycle, node.read_words_per_cycle, node.write_words_per_cycle)
+    rate = f"{line.rate} words/cycle" if any(rates) else "unlimited rate"
+    return f"{line.holds}; {size}{rate}, {line.energy} pJ"
+
+
+def _maker(made_by: dict[str, str | int]) -> Facts:
+    facts = [(key, str(value)) for key, value in made_by.items() if key != "command"]
+    return facts or [("", "The file does not say what made it.")]
