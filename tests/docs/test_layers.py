@@ -17,6 +17,7 @@ LAYERS = (
     ("schedule",),
     ("cost", "execute"),
     ("search",),
+    ("analysis",),
     ("report",),
     ("reproduce",),
     ("cli",),

@@ -43,16 +43,25 @@ def can_fuse(machine: Machine) -> bool:
     return fuses is not None and machine.structure.keepers("O")[-1] > fuses
 
 
-def random_machine(rng: Random) -> Machine:
-    """Two to six memories and up to three axes, in any order behind the first memory."""
+def random_machine(rng: Random, *, image: bool = False) -> Machine:
+    """Two to six memories and up to three axes, in any order behind the first memory.
+
+    With `image` two or three axes that take rows and columns of images and of kernels.
+    """
     memories = [_memory(rng, f"m{i}", i == 0) for i in range(rng.randint(2, 6))]
     if not any("O" in memory.keeps for memory in memories[1:]):
         lucky = rng.randrange(1, len(memories))
         memories[lucky] = replace(memories[lucky], keeps=memories[lucky].keeps + "O")
-    axes = [
-        Axis(f"axis{i}", rng.randint(1, 6), "".join(rng.sample(DIMS, rng.randint(1, 5))))
-        for i in range(rng.randint(0, 3))
-    ]
+    if image:
+        axes = [
+            Axis(f"axis{i}", rng.randint(4, 12), rng.choice(("PR", "PRQS", "QS", "PRK")))
+            for i in range(rng.randint(2, 3))
+        ]
+    else:
+        axes = [
+            Axis(f"axis{i}", rng.randint(1, 6), "".join(rng.sample(DIMS, rng.randint(1, 5))))
+            for i in range(rng.randint(0, 3))
+        ]
     inside = [*memories[1:], *axes]
     rng.shuffle(inside)
     home = next((i for i, node in enumerate(inside) if isinstance(node, Memory) and "I" in node.keeps), None)

@@ -11,8 +11,13 @@ from next.oracle.tiles import fused_readers, tiles
 REDUCED = "CRS"
 
 
-def mapping(rng: Random, machine: Machine, workload: Workload, group: Group, layer: Layer) -> Mapping:
-    """A mapping of a layer in its group; one whose outputs are complete if the group fuses them."""
+def mapping(
+    rng: Random, machine: Machine, workload: Workload, group: Group, layer: Layer, *, unrolls: bool = False
+) -> Mapping:
+    """A mapping of a layer in its group; one whose outputs are complete if the group fuses them.
+
+    With `unrolls` lanes are rather used than left idle.
+    """
     size, tile, shared = layer.dims._asdict(), layer.dims._asdict(), dict.fromkeys(DIMS, 1)
     for letter, found in tiles(workload, group)[layer.name].items():
         dim = group.x_dim(layer.name) if letter == "X" else letter
@@ -21,7 +26,7 @@ def mapping(rng: Random, machine: Machine, workload: Workload, group: Group, lay
     for attempt in range(6):
         # The last attempt leaves no loop over a sum's terms outside the memory that must complete it.
         inside = _completes(machine) if fused and attempt == 5 else 0
-        factors = _factors(rng, machine, tile, inside)
+        factors = _factors(rng, machine, tile, inside, unrolls)
         orders = tuple("".join(rng.sample(DIMS, len(DIMS))) for _ in machine.memories)
         if not fused or _complete(machine, factors, orders, shared):
             break
@@ -31,7 +36,7 @@ def mapping(rng: Random, machine: Machine, workload: Workload, group: Group, lay
     return Mapping(tuple(Dims(**f) for f in factors), orders)
 
 
-def _factors(rng: Random, machine: Machine, tile: dict[str, int], inside: int) -> list[dict[str, int]]:
+def _factors(rng: Random, machine: Machine, tile: dict[str, int], inside: int, unrolls: bool) -> list[dict[str, int]]:
     """Factors by node that multiply to the tile or, where ends are cut, a little more; those of a sum's terms from
     node `inside` inwards.
     """
@@ -47,7 +52,10 @@ def _factors(rng: Random, machine: Machine, tile: dict[str, int], inside: int) -
                 room = node.size // prod(here.values()) if dim in node.dims else 1
             choices = [f for f in range(1, min(left, room) + 1) if cut or left % f == 0]
             must = number == 0 or (number == inside and dim in REDUCED)
-            here[dim] = left if must else 1 if rng.random() < stay * 0.7 else rng.choice(choices)
+            if unrolls and isinstance(node, Axis):
+                here[dim] = rng.choice(choices[len(choices) // 2 :])
+            else:
+                here[dim] = left if must else 1 if rng.random() < stay * 0.7 else rng.choice(choices)
             extent[dim] = min(extent[dim] * here[dim], tile[dim])
         factors.insert(0, here)
     return factors

@@ -10,7 +10,7 @@ from random import Random
 from fadiff.next.hardware import Machine
 from fadiff.next.schedule import Group, Schedule, Trips
 from fadiff.workload import Dims, Input, Layer, Workload
-from next.oracle.machines import can_fuse, machine
+from next.oracle.machines import can_fuse, machine, random_machine
 from next.oracle.mappings import mapping
 from next.oracle.tiles import Misaligned, fused_readers, leads, tiles
 
@@ -23,7 +23,15 @@ def draw(kind: str, seed: int) -> Schedule:
     return KINDS[kind](rng)
 
 
-def schedule(rng: Random, on: Machine, layers: list[Layer], parts: list[list[str]], shares: str = "NPQ") -> Schedule:
+def schedule(
+    rng: Random,
+    on: Machine,
+    layers: list[Layer],
+    parts: list[list[str]],
+    shares: str = "NPQ",
+    *,
+    unrolls: bool = False,
+) -> Schedule:
     """The layers as a schedule: each part a group if it may be one, with random trips of the loops it may share."""
     if rng.random() < 0.1:
         layers = [replace(layer, repeat=3) for layer in layers]
@@ -35,7 +43,7 @@ def schedule(rng: Random, on: Machine, layers: list[Layer], parts: list[list[str
         else:
             groups += [_group(rng, workload, (name,), "GNPQ") for name in part]
     mappings = {
-        name: mapping(rng, on, workload, group, workload[name])
+        name: mapping(rng, on, workload, group, workload[name], unrolls=unrolls)
         for group in groups
         for name in group.layers
         if workload[name].is_mac
@@ -188,6 +196,15 @@ def single(rng: Random) -> Schedule:
     return schedule(rng, machine(rng), [layer], [["a"]])
 
 
+def image_lanes(rng: Random) -> Schedule:
+    """A convolution whose rows and columns, and those of its kernel, unroll over lanes that may share inputs."""
+    dims = Dims(N=rng.randint(1, 2), K=rng.randint(1, 2), P=rng.randint(2, 9), Q=rng.randint(1, 4))
+    dims = dims._replace(R=rng.randint(2, 5), S=rng.randint(1, 3))
+    strides = {"stride": _pairs(rng, 1, 1, 2, 3), "dilation": _pairs(rng, 1, 1, 2)}
+    layer = Layer("a", "mac", dims, (Input(None),), **strides)
+    return schedule(rng, random_machine(rng, image=True), [layer], [["a"]], unrolls=True)
+
+
 def chain(rng: Random) -> Schedule:
     """Two or three convolutions in a row, perhaps with a reader outside, perhaps ending in a product."""
     count, n, image = rng.randint(2, 3), rng.choice((1, 1, 2, 3)), _image(rng)
@@ -288,5 +305,6 @@ def unfusible(rng: Random) -> Schedule:
 
 
 KINDS: dict[str, Callable[[Random], Schedule]] = {
-    kind.__name__: kind for kind in (single, chain, residual, concatenation, weight_port, channel_loop, unfusible)
+    kind.__name__: kind
+    for kind in (single, image_lanes, chain, residual, concatenation, weight_port, channel_loop, unfusible)
 }

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,17 +15,25 @@ from fadiff.next.schedule.rules import violations
 from next.oracle import bill, buffers
 from next.oracle.schedules import KINDS, draw
 
-SEEDS = range(40)
+SEEDS = {kind: range(150 if kind == "image_lanes" else 40) for kind in KINDS}
+"""Lanes that share inputs are rarer than the rest, and their layers are quickly walked."""
+
+
+@cache
+def drawn(kind, seed):
+    """A schedule and the bills of its layers."""
+    schedule = draw(kind, seed)
+    return schedule, [bill(schedule, layer.name) for layer in schedule.workload.layers]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_says_what_the_walk_counts(kind):
-    for seed in SEEDS:
-        schedule = draw(kind, seed)
+    for seed in SEEDS[kind]:
+        schedule, bills = drawn(kind, seed)
         assert violations(schedule) == [], seed
         said = evaluate(schedule)
-        for i, layer in enumerate(schedule.workload.layers):
-            found, where = bill(schedule, layer.name), (seed, layer.name)
+        for i, (layer, found) in enumerate(zip(schedule.workload.layers, bills, strict=True)):
+            where = (seed, layer.name)
             words = Counter()
             for flow, each in zip(said.flows, said.words, strict=True):
                 words[schedule.machine.nodes[flow.memory].name, flow.action] += each[i]
@@ -38,12 +47,12 @@ def test_the_model_says_what_the_walk_counts(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tiles_are_as_large_as_the_model_says_and_stay_when_it_says(kind):
-    for seed in SEEDS:
-        schedule = draw(kind, seed)
+    for seed in SEEDS[kind]:
+        schedule, bills = drawn(kind, seed)
         structure, packed = schedule.machine.structure, pack_schedule(schedule)
         nest = Nest(structure, pack_layers(schedule.workload), packed.mapping, packed.fusion)
-        for i, layer in enumerate(schedule.workload.layers):
-            found, where = bill(schedule, layer.name), (seed, layer.name)
+        for i, (layer, found) in enumerate(zip(schedule.workload.layers, bills, strict=True)):
+            where = (seed, layer.name)
             for (tensor, name), values in found.tiles.items():
                 memory = schedule.machine.number[name]
                 assert np.asarray(tile_values(nest, memory, tensor))[i] == values, where
@@ -53,7 +62,7 @@ def test_tiles_are_as_large_as_the_model_says_and_stay_when_it_says(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_buffers_are_never_fuller_than_the_model_says(kind):
-    for seed in SEEDS:
+    for seed in SEEDS[kind]:
         schedule = draw(kind, seed)
         placement = pack_schedule(schedule).placement
         number = {layer.name: i for i, layer in enumerate(schedule.workload.layers)}

@@ -1,6 +1,7 @@
 """What is drawn for the oracle: legal factors, and enough of everything."""
 
 from collections import Counter
+from math import prod
 from random import Random
 
 import pytest
@@ -21,8 +22,7 @@ def test_factors_fill_the_tile_and_none_is_idle(kind):
         for name in schedule.mappings:
             found = nest(schedule, name)
             for dim in DIMS:
-                outer_factor, extent = 1, 1
-                below = 1
+                outer_factor = below = extent = 1
                 for factors in reversed(found.factors):
                     if factors[dim] > 1:
                         outer_factor, below = factors[dim], extent
@@ -32,11 +32,8 @@ def test_factors_fill_the_tile_and_none_is_idle(kind):
                 assert below < found.tile[dim] or outer_factor == 1
             for node, factors in zip(schedule.machine.nodes, found.factors, strict=True):
                 if isinstance(node, Axis):
-                    lanes = 1
-                    for dim in DIMS:
-                        lanes *= factors[dim]
-                        assert factors[dim] == 1 or dim in node.dims
-                    assert lanes <= node.size
+                    assert prod(factors.values()) <= node.size
+                    assert all(factors[dim] == 1 or dim in node.dims for dim in DIMS)
 
 
 def test_about_half_of_the_layers_have_cut_ends():
@@ -46,15 +43,8 @@ def test_about_half_of_the_layers_have_cut_ends():
             schedule = draw(kind, seed)
             for name in schedule.mappings:
                 found = nest(schedule, name)
-                cut[any(_extent(found, dim) > found.tile[dim] for dim in DIMS)] += 1
+                cut[any(prod(f[dim] for f in found.factors) > found.tile[dim] for dim in DIMS)] += 1
     assert 0.2 < cut[True] / cut.total() < 0.8
-
-
-def _extent(found, dim):
-    extent = 1
-    for factors in found.factors:
-        extent *= factors[dim]
-    return extent
 
 
 def test_groups_share_every_loop():

@@ -106,11 +106,10 @@ def test_lanes_of_a_row_stationary_array_share_whole_rows():
 
 
 def test_cut_tiles_of_lanes_are_not_shared():
-    """P = 5 over three lanes of two rows: the third has one row, and reads its image rows for itself."""
+    """Five rows as 2 + 2 + 1, three taps as 2 + 1: two lanes want image rows 4 and 5, both with cut tiles."""
     on = machine("DRAM WIO", "glb IO", "rows 2 R", "cols 3 P", "spad I", "sums O")
-    found = moved(alone(on, {"P": 5, "R": 4}, {"rows": {"R": 2}, "cols": {"P": 3}, "sums": {"P": 2, "R": 2}}))
-    assert found["I", "spad", "write"] == 2 * (3 + 3 + 2)
-    assert found["I", "glb", "read"] == 2 * (3 + 3 + 2) - 3
+    found = moved(alone(on, {"P": 5, "R": 3}, {"rows": {"R": 2}, "cols": {"P": 3}, "sums": {"P": 2, "R": 2}}))
+    assert found["I", "spad", "write"] == found["I", "glb", "read"] == (3 + 2) + (3 + 2) + (2 + 1)
 
 
 def test_sums_that_leave_unfinished_come_back():
@@ -237,7 +236,7 @@ def test_the_fused_share_of_a_concatenation_is_not_fetched():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_iterations_that_are_counted_are_like_those_that_are_walked(kind):
-    for seed in range(12):
+    for seed in range(8):
         schedule = draw(kind, seed)
         for layer in schedule.workload.layers:
             quick = bill(schedule, layer.name)

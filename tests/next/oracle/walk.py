@@ -108,7 +108,8 @@ class _Walker:
     def __init__(self, schedule: Schedule, name: str, skip: bool):
         self.layer, self.skip = schedule.workload[name], skip
         self.nest: Nest = nest(schedule, name)
-        self.axes = schedule.machine.structure.axes
+        self.axes, self.memories = schedule.machine.structure.axes, schedule.machine.structure.memories
+        self.in_use = dict.fromkeys(self.axes, 1)
         multipliers = len(schedule.machine.nodes)
         alone = len(schedule.group_of[name].layers) == 1
         chains = {t: (*keepers(schedule, name, t), multipliers) for t in "WIO"}
@@ -146,6 +147,10 @@ class _Walker:
 
     def run(self) -> Walk:
         self._visit(0, {d: (Part((), 0, size),) for d, size in self.layer.dims._asdict().items()}, (), 1)
+        # Where a dim is cut over two axes some of these are idle: of 3 channels on 2 x 2 lanes one. The contract counts
+        # lanes in use axis by axis, and so does this.
+        for node in (*self.memories, self.nest.levels[-1].node):
+            self.found.instances[node] = prod(lanes for axis, lanes in self.in_use.items() if axis < node)
         return self.found
 
     def _visit(self, level: int, parts: Parts, at: tuple[int, ...], weight: int) -> None:
@@ -160,7 +165,10 @@ class _Walker:
             self._enter(here.node, parts, at, weight)
             self._visit(level + 1, parts, at, weight)
         elif isinstance(here, Lanes):
-            self._visit(level + 1, here.deal(parts), at, weight)
+            dealt = here.deal(parts)
+            most = (max(Counter(part.lanes[:-1] for part in dealt[d]).values()) for d in DIMS if here.lanes[d] > 1)
+            self.in_use[here.node] = max(self.in_use[here.node], prod(most))
+            self._visit(level + 1, dealt, at, weight)
         else:
             for number, now, alike in self._iterations(here, parts[here.dim]):
                 self._visit(level + 1, parts | {here.dim: now}, (*at, number), weight * alike)
@@ -181,7 +189,6 @@ class _Walker:
         return sum(axis < node for axis in self.axes)
 
     def _enter(self, node: int, parts: Parts, at: tuple[int, ...], weight: int) -> None:
-        self.found.instances[node] = max(self.found.instances[node], self._instances(node, parts))
         if node == self.nest.levels[-1].node:
             self.found.steps += weight
             self.found.macs += weight * prod(len(parts[d]) for d in DIMS)
@@ -201,18 +208,6 @@ class _Walker:
                 self._sums_come_and_go(tile, parts, at, weight)
             else:
                 self._bring(tile, parts, weight, slid=tile.window is not None and at[-1] > 0)
-
-    def _instances(self, node: int, parts: Parts) -> int:
-        """The lanes in use of each axis above, multiplied.
-
-        Where a dim is cut over two axes some of these instances are idle: of 3 channels on 2 x 2 lanes the last one.
-        The contract counts them, and so does this.
-        """
-        in_use = 1
-        for axis, d in product(range(self._lanes_above(node)), DIMS):
-            lanes = _lanes(parts[d], axis + 1)
-            in_use *= max(Counter(lane[:axis] for lane in lanes).values())
-        return in_use
 
     def _size(self, tensor: str, parts: Parts) -> int:
         """Values in the fullest instance."""

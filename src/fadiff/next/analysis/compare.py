@@ -46,8 +46,8 @@ class LayerChange:
     """What the layer adds to the change of EDP, as a share of it: dE/E + dT/T, with E and T the means of both networks.
     Summed over layers this is log(EDP after / EDP before) but for third powers."""
     what: tuple[str, ...]
-    """What differs: "group", "shared loops", "unrolling", "tiles", "loop order"; "mapping" where the machines have other
-    nodes; empty where only numbers of the machine differ."""
+    """What differs: "group", "shared loops", "unrolling", "tiles", "loop order", or "mapping" where the machines have
+    other nodes; empty where only numbers of the machine differ."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,10 @@ def _summary(before: Evaluation, after: Evaluation, gained: int, lost: int, *, s
             ("EDP", before.edp_uj_cycles, after.edp_uj_cycles),
             ("energy", before.energy_pj, after.energy_pj),
             ("latency", before.cycles, after.cycles),
-            (f"{after.schedule.machine.nodes[0].name} traffic", *(_traffic(evaluation) for evaluation in (before, after))),
+            (
+                f"{after.schedule.machine.nodes[0].name} traffic",
+                *(_traffic(evaluation) for evaluation in (before, after)),
+            ),
         )
         if old
     )

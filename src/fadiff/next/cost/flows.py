@@ -173,11 +173,11 @@ def _addends(nest: Nest, machine: MachineArrays, add: _Add) -> None:
     fused = layers.output * nest.fusion.fused_addends
     unfused = layers.output * layers.addends - fused
     add(Flow("O", keepers[0], "read", keepers[1], "addend"), unfused, machine.bits_o)
-    if fuses is not None:
-        target = next((m for m in keepers[1:] if m > fuses), keepers[-1])
-        add(Flow("O", fuses, "read", target, "addend"), fused, machine.bits_o)
+    inside = [m for m in keepers if fuses is not None and m > fuses]
+    if inside and fuses is not None and fuses not in keepers:
+        add(Flow("O", fuses, "read", inside[0], "addend"), fused, machine.bits_o)
     for outer, m, inner in zip(keepers, keepers[1:], keepers[2:], strict=False):
-        passing = unfused + fused if fuses is not None and m > fuses else unfused
+        passing = unfused + fused if m in inside else unfused
         add(Flow("O", m, "write", outer, "addend"), passing, machine.bits_o)
-        add(Flow("O", m, "read", inner, "addend"), passing, machine.bits_o)
+        add(Flow("O", m, "read", inner, "addend"), passing + fused if m == fuses else passing, machine.bits_o)
     add(Flow("O", keepers[-1], "write", keepers[-2], "addend"), unfused + fused, machine.bits_sums)

@@ -1,1 +1,32 @@
-"""Runs a schedule on real integers: a witness that shares nothing with the cost model."""
+"""The executor: runs a schedule on real integers, on any machine, and counts every word that moves.
+
+It shares no code with the cost model, so that each can witness for the other: here tiles are really moved between
+memories, in the schedule's own loop order, and outputs are compared with a direct computation. What the model counts
+otherwise than it happens is computed too, and why: see :mod:`fadiff.next.execute.result`.
+"""
+
+from fadiff.next.execute.result import (
+    Absence,
+    Access,
+    Count,
+    Execution,
+    ExecutionError,
+    LayerRun,
+    Mismatch,
+    Overflow,
+    Peak,
+)
+from fadiff.next.execute.run import execute
+
+__all__ = [
+    "Absence",
+    "Access",
+    "Count",
+    "Execution",
+    "ExecutionError",
+    "LayerRun",
+    "Mismatch",
+    "Overflow",
+    "Peak",
+    "execute",
+]

@@ -22,9 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadiff.workload import Input, Layer
+from fadiff.workload.layer import Port
 
 Words = NDArray[np.int8]
 Floats = NDArray[np.float32 | np.float64]
+FloatType = type[np.float32 | np.float64]
 Span = tuple[int, int]
 Pads = tuple[int, int]
 """Rows of padding above an operand, and columns to the left of it."""
@@ -36,7 +38,7 @@ FLOAT32_TERMS = (1 << 24) // LARGEST**2
 """Products of two words that float32 sums exactly."""
 
 
-def exact_dtype(terms: int) -> type[np.float32 | np.float64]:
+def exact_dtype(terms: int) -> FloatType:
     """The float type that sums this many products of words without rounding."""
     return np.float32 if terms <= FLOAT32_TERMS else np.float64
 
@@ -70,27 +72,23 @@ def reads_whole(producer: Layer, layer: Layer) -> bool:
     return reshaped and alone and d.P == d.Q == d.R == d.S == 1
 
 
-def as_input(stored: Words, producer: Layer, layer: Layer) -> Words:
-    """A stored tensor as a layer's input port reads it: ``[N, channels, rows, columns]``."""
-    n, g, k, p, q = stored.shape
+def as_operand(stored: Words, producer: Layer, layer: Layer, port: Port) -> Words:
+    """A stored tensor as a port of a layer reads it.
+
+    Input: ``[N, channels, rows, columns]``; weight: ``W[G, K, C, R, S]``; addend: ``[N, K, P, Q]``.
+    """
+    d, (n, g, k, p, q) = layer.dims, stored.shape
+    transposed = "transpose" in producer.epilogue
+    if port == "addend":
+        return stored.reshape(d.N, d.K, d.P, d.Q)
+    if port == "weight":
+        if transposed:
+            return stored.reshape(d.K, d.G, d.C, d.R, d.S).transpose(1, 0, 2, 3, 4)
+        return stored.reshape(d.C, d.G, d.K, d.R, d.S).transpose(1, 2, 0, 3, 4)
     if not reads_whole(producer, layer):
         return stored.reshape(n, g * k, p, q)
-    sequence = stored.reshape(n, -1).T if "transpose" in producer.epilogue else stored
-    return sequence.reshape(layer.dims.N, -1, 1, 1)
-
-
-def as_weight(stored: Words, producer: Layer, layer: Layer) -> Words:
-    """A stored tensor as a layer's weight port reads it: ``W[G, K, C, R, S]``."""
-    d = layer.dims
-    if "transpose" in producer.epilogue:
-        return stored.reshape(d.K, d.G, d.C, d.R, d.S).transpose(1, 0, 2, 3, 4)
-    return stored.reshape(d.C, d.G, d.K, d.R, d.S).transpose(1, 2, 0, 3, 4)
-
-
-def as_addend(stored: Words, layer: Layer) -> Words:
-    """A stored tensor as an add layer reads it: ``[N, K, P, Q]``."""
-    d = layer.dims
-    return stored.reshape(d.N, d.K, d.P, d.Q)
+    sequence = stored.reshape(n, -1).T if transposed else stored
+    return sequence.reshape(d.N, -1, 1, 1)
 
 
 def resizes(layer: Layer) -> bool:

@@ -7,6 +7,7 @@ spilled ones. A finished output further out than the innermost keeper of O is co
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import NamedTuple
 
 from fadiff.next.execute.legs import ARRIVING, DATA, FINISHED, LEAVING, LEAVING_FINISHED, READ, RELOADED, WRITTEN
 from fadiff.next.execute.result import Access, Way
@@ -17,8 +18,13 @@ from fadiff.workload import Layer
 
 Ledger = Counter[Access]
 """Bits by kind of access."""
-Moved = Mapping[int, tuple[int, int]]
-"""By leg: values written at the inner end and read at the outer end, where words really moved."""
+
+class Moved(NamedTuple):
+    """Values that really moved on a leg: those wanted, and those of them that are data and no padding."""
+
+    wanted: int
+    data: int
+
 
 
 class Bookkeeper:
@@ -29,10 +35,10 @@ class Bookkeeper:
         self._bits = {"W": machine.bits.W, "I": machine.bits.I}
         self._fused_share = {"W": Fraction(role.fused_weight), "I": role.fused_input}
 
-    def moves(self, traffic: Traffic, counts: Counts, moved: Moved, stored: int) -> Ledger:
-        """Bits of all legs of a MAC layer.
+    def moves(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Moved], stored: int) -> Ledger:
+        """Bits of all legs of a MAC layer, padding included.
 
-        `moved` takes the place of counted values; `stored` values of the output were written where it goes.
+        `moved` takes the place of counted values, by leg; `stored` values of the output were written where it goes.
         """
         book = Ledger()
         for number, leg in enumerate(traffic.nest.legs):
@@ -41,13 +47,15 @@ class Bookkeeper:
                 self._outputs(book, leg.outer, leg.inner, traffic.nest.macs, values, stored)
                 continue
             fetched = 1 - self._fused_share[leg.tensor] if leg.outer == 0 else Fraction(1)
-            written, read = moved.get(number, (values[WRITTEN] * fetched, values[READ] * fetched))
+            written, read = values[WRITTEN] * fetched, values[READ] * fetched
+            if number in moved:
+                written = read = Fraction(moved[number].wanted)
             self._add(book, leg.outer, leg.tensor, "read", read * self._read_bits(leg.tensor, leg.outer))
             if leg.inner != traffic.nest.macs:
                 self._add(book, leg.inner, leg.tensor, "write", written * self._bits[leg.tensor])
         return book
 
-    def padding(self, traffic: Traffic, counts: Counts, moved: Moved) -> Ledger:
+    def padding(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Moved]) -> Ledger:
         """Bits of padding that would have been read."""
         book = Ledger()
         for number, leg in enumerate(traffic.nest.legs):
@@ -58,7 +66,7 @@ class Bookkeeper:
             shares = self._role.images[leg.outer].values()
             missed = sum((share * (read - left) for share, left in zip(shares, data, strict=True)), Fraction(0))
             if number in moved:
-                missed = moved[number][WRITTEN] - moved[number][READ]
+                missed = Fraction(moved[number].wanted - moved[number].data)
             bits = self._machine.bits.I if leg.outer == 0 else self._machine.bits.O
             self._add(book, leg.outer, "I", "read", missed * bits)
         return book

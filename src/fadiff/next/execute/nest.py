@@ -139,6 +139,17 @@ class Nest:
                 found = tuple(start + i * item.steps[dim] for start in found for i in range(item.counts[dim]))
         return found
 
+    def instances(self, block: Block, node: int) -> int:
+        """Instances of a node in use: of each axis above it the lanes that the first turn of a block uses, multiplied."""
+        lens, found = [lanes[0] for lanes in block.lens], 1
+        for item in self.items[: self.above(node)]:
+            if isinstance(item, Loop):
+                lens[item.dim] = min(lens[item.dim], item.step)
+            else:
+                found *= prod(map(ceil_div, lens, item.steps))
+                lens = list(map(min, lens, item.steps))
+        return found
+
     def slides(self, node: int, dim: int, place: int) -> bool:
         """Whether the window of I in a memory slides along a loop over `dim`, the item `place`, innermost above it.
 

@@ -122,6 +122,12 @@ class Plan:
         rows, cols = self.paces[name]
         return rows.finished(self.index(at, "P")), cols.finished(self.index(at, "Q"))
 
+    def outputs(self, name: str, at: Indices) -> tuple[Span, Span, Span]:
+        """What an iteration makes of N, G and K of a layer's output."""
+        x = self.index(at, "X") if self.group.x_dim(name) == "K" else 0
+        n, g = (self._tile_span(name, DIMS.index(dim), self.index(at, dim)) for dim in "NG")
+        return n, g, self._tile_span(name, DIMS.index("K"), x)
+
     def pieces(self, name: str) -> list[Piece]:
         """What a layer computes, iteration by iteration: its lead before the first one."""
         found: list[Piece] = []
@@ -191,8 +197,9 @@ class Plan:
             source, target = self.workload[edge.source], self.workload[edge.target]
             if not edge.fusible:
                 raise self._error(f"{target.name} cannot read {source.name} on chip")
-            if trips.N > 1 and (source.dims.N != target.dims.N or reach(self.workload, edge, 0) is None):
-                raise self._error(f"it shares N, but {target.name} does not read {source.name} row by row of N")
+            transposed = edge.port == "weight" or (edge.port == "input" and "transpose" in source.epilogue)
+            if trips.N > 1 and (transposed or source.dims.N != target.dims.N):
+                raise self._error(f"it shares N, but {target.name} does not read {source.name} in parts of N")
 
     def _error(self, why: str) -> ExecutionError:
         return ExecutionError(f"group {self.group.name}: {why}")

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from fadiff.next.execute.data import pads, reads_whole
 from fadiff.next.execute.legs import Image
+from fadiff.next.execute.nest import Leg
 from fadiff.next.schedule import Schedule
 from fadiff.workload import Input, Layer
 
@@ -31,9 +32,10 @@ class Role:
     Only what has padding is listed.
     """
 
-    def forgets(self, tensor: str, outer: int, inner: int) -> bool:
-        """Whether other layers use a memory between two iterations: all but the home of what comes from the first."""
-        return not self.alone and not (outer == 0 and inner == self.chains[tensor][1])
+    def forgets(self, leg: Leg) -> bool:
+        """Whether other layers use the inner end between two iterations: all but the home of what comes from the first
+        memory."""
+        return not self.alone and not (leg.outer == 0 and leg.inner in self.chains[leg.tensor][1:2])
 
 
 def layer_role(schedule: Schedule, name: str) -> Role:

@@ -9,7 +9,7 @@ leave the inner end, how many of these are finished, sums that arrive at the out
 and sums that come back because they were not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,15 @@ STEPS, MACS, FIRST_LEG = range(3)
 
 
 class Traffic:
-    """The walk over a layer's own loops. `images` are those of its input, at each end of a leg they start from."""
+    """The walk over a layer's own loops. `images` are those of its input, by the memory where they lie."""
 
-    def __init__(self, nest: Nest, images: dict[int, Sequence[Image]]) -> None:
+    def __init__(self, nest: Nest, images: Mapping[int, Iterable[Image]]) -> None:
         self.nest = nest
-        self.legs = [LegTraffic(nest, leg, images.get(leg.outer, ()) if leg.tensor == "I" else ()) for leg in nest.legs]
+        padded = {leg: tuple(images.get(leg.outer, ())) if leg.tensor == "I" else () for leg in nest.legs}
+        self.legs = [LegTraffic(nest, leg, padded[leg]) for leg in nest.legs]
         self.slot = [FIRST_LEG + sum(leg.slots for leg in self.legs[:i]) for i in range(len(self.legs) + 1)]
         self._at = [[i for i, leg in enumerate(nest.legs) if leg.place == item] for item in range(len(nest.items) + 1)]
-        self._last_padded = max((leg.place for leg, t in zip(nest.legs, self.legs, strict=True) if t.images), default=-1)
+        self._last_padded = max((leg.place for leg in nest.legs if padded[leg]), default=-1)
         self._images = [image for leg in self.legs for image in leg.images]
         self._offsets = [[nest.offsets(d, items) for d in range(8)] for items in range(len(nest.items) + 1)]
         self._known: dict[object, Counts] = {}

@@ -7,7 +7,7 @@ Layers stand on the last axis; dims and nodes, where there are any, on the first
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -223,13 +223,13 @@ def fuse(
 
 
 def buffer_values(
-    stored: Float[Array, "rows_cols *batch"],
-    stored_tile: Float[Array, "rows_cols *batch"],
-    halo: Float[Array, "rows_cols *batch"],
-    trips: Float[Array, "rows_cols *batch"],
-    waiting: Float[Array, "*batch"],
-    channels: Float[Array, "*batch"],
-) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+    stored: Float[Any, "rows_cols *batch"],
+    stored_tile: Float[Any, "rows_cols *batch"],
+    halo: Float[Any, "rows_cols *batch"],
+    trips: Float[Any, "rows_cols *batch"],
+    waiting: Float[Any, "*batch"],
+    channels: Float[Any, "*batch"],
+) -> tuple[Float[Any, "*batch"], Float[Any, "*batch"]]:
     """Values of a producer's output that wait on chip, and whether some outlast a shared iteration.
 
     Rows and columns stand first. With P' rows stored, p' of them per shared iteration, and `halo` = lead' - low:
@@ -252,7 +252,9 @@ def buffer_values(
     return channels * (h * w + keep + (waiting - 1) * left), (a > 0) | (b > 0)
 
 
-def waiting_trips(nesting: str, trips: MappingOf[str, Int[np.ndarray, "*batch"] | int], *, first: bool) -> Array:
+def waiting_trips(
+    nesting: str, trips: MappingOf[str, Int[np.ndarray, "*batch"] | int], *, first: bool
+) -> Float[Any, "*batch"]:
     """Trips of the shared loops that run inside those over rows and columns and make other outputs of a layer."""
     outer = np.where(np.asarray(trips["P"]) > 1, nesting.index("P"), nesting.index("Q"))
     made = [np.where(nesting.index(loop) > outer, trips[loop], 1) for loop in ("GNX" if first else "GN")]

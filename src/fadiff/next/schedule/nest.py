@@ -261,7 +261,7 @@ class Nest:
         return product([self.count(d, up, axes) for d in IRRELEVANT_DIMS[tensor]])
 
     def _degree(self, tensor: str, memory: int, loop: Loop) -> Array:
-        """To what degree an irrelevant loop repeats a tensor: 1 minus the product of 1/t over relevant ones inside it."""
+        """To what degree an irrelevant loop repeats a tensor: 1 - the product of 1/t over relevant ones inside it."""
         xp = self.xp
         if loop.node >= memory:
             return xp.zeros_like(loop.trips)

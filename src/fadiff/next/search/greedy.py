@@ -7,23 +7,27 @@ taken. All steps of all different layers are priced in one batched call.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-import jax
 import numpy as np
 
 from fadiff.errors import FadiffError
 from fadiff.next.schedule import Group, Schedule
 from fadiff.next.search.exact.assemble import to_mapping
 from fadiff.next.search.exact.climb import Mapped, Moves, moved, price
-from fadiff.next.search.exact.conditions import NO_MOVE, Condition, Task
+from fadiff.next.search.exact.conditions import NO_MOVE, Condition, Task, order_moves
 from fadiff.next.search.exact.menus import Menu, full_array, outermost, subset
 from fadiff.next.search.space import prime_factors, settle
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from fadiff.next.hardware import Machine
     from fadiff.workload import Workload
+
+LARGEST_PRIME = 47
+"""Primes above do not move in one step: tiles that large are reached by others."""
 
 
 def greedy(workload: Workload, machine: Machine) -> Schedule:
@@ -39,37 +43,37 @@ def greedy(workload: Workload, machine: Machine) -> Schedule:
 
 def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Menu]:
     """A mapping of each layer on its own."""
-    rows = task.rows(conditions, [task.all_room] * len(conditions), (0.0, 0.0))
-    moves = _steps(task, conditions)
-    tile = np.asarray(rows.fusion.tile)
+    rows = task.rows(conditions, [task.all_room] * len(conditions), (1.0, 1.0))
+    tile, moves = rows.fusion.tile, _steps(task, conditions)
 
-    def priced(factors: np.ndarray, order: np.ndarray, near: Mapped | None) -> Mapped:
+    def priced(factors: Array, order: Array, near: Mapped | None = None) -> Mapped:
         """Prices near a mapping: relative changes of energy and latency added up."""
-        energy, cycles = (1.0, 1.0) if near is None else (1 / near.energy_pj, 1 / near.cycles)
-        weighed = rows._replace(energy_weight=energy + 0 * tile[0], cycles_weight=cycles + 0 * tile[0])
-        return price(task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)  # pyright: ignore[reportArgumentType]
+        weighed = (
+            rows if near is None else rows._replace(energy_weight=1 / near.energy_pj, cycles_weight=1 / near.cycles)
+        )
+        return price(task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)
 
-    starts = [np.stack([start.factors for start in given], axis=-1) for given in _starts(task, conditions)]
-    order = np.zeros((len(task.machine.memories), len(conditions)), dtype=np.int32)
-    first, last = (priced(settle(factors, tile), order, None) for factors in starts)
-    best: Mapped = jax.tree.map(lambda a, b: np.where(np.isfinite(first.price), a, b), first, last)
+    def start(factors: list[np.ndarray]) -> Mapped:
+        order = np.zeros((len(task.machine.memories), len(conditions)), dtype=np.int32)
+        return priced(settle(cast("Array", np.stack(factors, axis=-1)), tile), cast("Array", order))
+
+    best = start([full_array(task, condition).factors for condition in conditions])
+    best = _where(np.isfinite(best.price), best, start([outermost(task).factors] * len(conditions)))
     if not np.isfinite(best.price).all():
         raise FadiffError(_too_large(task, conditions[int(np.argmin(np.isfinite(best.price)))]))
-    at = np.arange(len(conditions))
     while True:
-        factors, orders = moved(best.factors[:, :, None], best.order[:, None], moves, tile[:, None])
-        tried = priced(factors, orders, best)
+        tried = priced(*moved(best.factors[:, :, None], best.order[:, None], moves, tile[:, None]), best)
         chosen = np.asarray(tried.price).argmin(axis=0)
-        taken: Mapped = jax.tree.map(lambda values: values[..., chosen, at], tried)
-        better = np.asarray(taken.energy_pj * taken.cycles < best.energy_pj * best.cycles * (1 - 1e-9))
-        better &= np.isfinite(taken.price)
+        taken = Mapped(*(values[..., chosen, np.arange(len(conditions))] for values in tried))
+        falls = np.asarray(taken.energy_pj * taken.cycles < best.energy_pj * best.cycles * (1 - 1e-9))
+        better = falls & np.isfinite(taken.price)
         if not better.any():
             return {condition: subset(best, slice(i, i + 1)) for i, condition in enumerate(conditions)}
-        best = jax.tree.map(lambda new, old: np.where(better, new, old), taken, best)
+        best = _where(better, taken, best)
 
 
-def _starts(task: Task, conditions: list[Condition]) -> tuple[list, list]:
-    return [full_array(task, condition) for condition in conditions], [outermost(task) for _ in conditions]
+def _where(mask: np.ndarray, new: Mapped, old: Mapped) -> Mapped:
+    return Mapped(*(cast("Array", np.where(mask, a, b)) for a, b in zip(new, old, strict=True)))
 
 
 def _steps(task: Task, conditions: list[Condition]) -> Moves:
@@ -77,13 +81,14 @@ def _steps(task: Task, conditions: list[Condition]) -> Moves:
 
     The first step changes nothing.
     """
-    steps = [NO_MOVE]
+    steps = [NO_MOVE, *order_moves(task.space)]
     for d, dim in enumerate(DIMS):
         sizes = {condition.tile[d] for condition in conditions} - {1}
-        primes = sorted({2, 3, *(prime for size in sizes for prime, _ in prime_factors(size))}) if sizes else []
-        steps += [(d, 0, node, prime, 0, -1, 0) for prime in primes if prime < 50 for node in task.space.nodes[dim][1:]]
-    table = np.array(steps)
-    return Moves(*(table[:, i, None].astype(np.float64 if i in (3, 4) else np.int64) for i in range(7)))  # pyright: ignore[reportArgumentType]
+        primes = {prime for size in sizes for prime, _ in prime_factors(size) if prime <= LARGEST_PRIME}
+        for prime in sorted(primes | {2, 3}) if sizes else ():
+            steps += [(d, 0, node, prime, 0, -1, 0) for node in task.space.nodes[dim][1:]]
+    columns = np.array(steps).T[:, :, None]
+    return Moves(*(cast("Array", part) for part in columns))
 
 
 def _too_large(task: Task, condition: Condition) -> str:

@@ -57,7 +57,11 @@ def useful_nodes(machine: Machine, dim: str) -> tuple[int, ...]:
                 found.append(i)
             continue
         inner = [m for m in memories if m > i]
-        if i == 0 or (inner and any(dim in RELEVANT[t] for t in machine.structure.keeps[inner[0]])) or (not inner and (all(dim not in RELEVANT[t] for t in node.keeps) or _has_room(machine, node))):
+        if inner:
+            useful = i == 0 or any(dim in RELEVANT[t] for t in machine.structure.keeps[inner[0]])
+        else:
+            useful = _has_room(machine, node) or all(dim not in RELEVANT[t] for t in node.keeps)
+        if useful:
             found.append(i)
     return tuple(found)
 

@@ -17,8 +17,8 @@ from fadiff.next.report.figures.timeline_plot import timeline_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fadiff.next.cost.evaluate import Evaluation
     from fadiff.next.analysis.search_trace import SearchTrace
+    from fadiff.next.cost.evaluate import Evaluation
 
 SCHEDULE_FIGURES: dict[str, Callable[[Evaluation], Figure]] = {
     "energy": energy_figure,

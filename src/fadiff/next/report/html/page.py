@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 STYLES = ("theme", "page", "parts", "charts", "sections", "narrow", "print")
 SCRIPTS = (
-    "format", "dom", "data", "names", "tooltip", "summary", "compare", "graph", "bars", "roofline", "transfers", "costs",
-    "timeline", "nests", "whynot", "whatif", "search", "details", "main",
+    "format", "dom", "data", "names", "tooltip", "summary", "compare", "graph", "bars", "roofline", "transfers",
+    "costs", "timeline", "nests", "whynot", "whatif", "search", "details", "main",
 )  # fmt: skip
 """In the order they are put into the page: they share one scope, and the last one starts them."""
 

@@ -36,8 +36,8 @@ class Extras(NamedTuple):
     """Tensors that are not fused: `source`, `target`, `bytes`, `cause` (a word), `sentence`, `missing_bytes` (of the
     memory that fuses; or None) and `edp_change` (if they were fused; or None)."""
     what_if: Mapping[str, Any] | None = None
-    """`caveat` and `sensitivities`: each has `label`, `value`, `unit`, `meaning`, the `elasticity` of EDP with its parts
-    `energy_elasticity` and `cycles_elasticity`, and, or None, `elasticity_shrinking`, `doubled_edp_change` and
+    """`caveat` and `sensitivities`: each has `label`, `value`, `unit`, `meaning`, the `elasticity` of EDP with its
+    parts `energy_elasticity` and `cycles_elasticity`, and, or None, `elasticity_shrinking`, `doubled_edp_change` and
     `access_energy_elasticity`."""
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fadiff.next.analysis.breakdown import breakdown
 from fadiff.next.cost.evaluate import COMPUTE, Evaluation
-from fadiff.next.hardware import Axis, machine_lines
+from fadiff.next.hardware import machine_lines
 
 if TYPE_CHECKING:
     from fadiff.next.analysis.breakdown import Breakdown
-    from fadiff.next.hardware import Machine, Node, NodeLine
+    from fadiff.next.hardware import Machine
     from fadiff.workload import Workload
 
 Facts = list[tuple[str, str]]
@@ -36,10 +36,11 @@ def summary_values(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Ri
         "rivals": [[rival.name, asdict(breakdown(rival.evaluation).totals)] for rival in rivals],
         "sentences": sentences(evaluation, costs, rivals),
         "facts": {
-            "Network": _network(schedule.workload),
-            "Machine": _machine(schedule.machine),
-            "Made by": _maker(costs.made_by),
+            "network": _network(schedule.workload),
+            "machine": _machine(schedule.machine),
+            "maker": _maker(costs.made_by),
         },
+        "nodes": [line._asdict() for line in machine_lines(schedule.machine)],
         "made_by": costs.made_by,
     }
 
@@ -99,29 +100,15 @@ def _network(workload: Workload) -> Facts:
 
 
 def _machine(machine: Machine) -> Facts:
-    """A line for each node, outermost first, and what holds for all of them."""
-    bits, nodes = machine.bits, [*machine.nodes, None]
+    """What holds for the whole machine; its nodes have a table of their own."""
+    bits = machine.bits
     transfers = "overlap with work" if machine.overlap == "full" else "add to the work"
     rules = [f"{machine.nodes[0].name} transfers {transfers}", *(["online softmax"] if machine.online_softmax else [])]
     return [
         ("name", machine.name),
-        *((line.name, _about(line, node)) for line, node in zip(machine_lines(machine), nodes, strict=True)),
         ("bits", f"W {bits.W}, I {bits.I}, O {bits.O}, sums {bits.sums}"),
         ("rules", ", ".join(rules)),
     ]
-
-
-def _about(line: NodeLine, node: Node | None) -> str:
-    """What to say of a node, or of the MACs."""
-    if node is None:
-        return f"{line.instances:,}, {line.energy} pJ each"
-    if isinstance(node, Axis):
-        return line.holds
-    many = f"{line.instances:,} × " if line.instances > 1 else ""
-    size = f"{many}{line.capacity}, " if node.bytes is not None else ""
-    rates = (node.words_per_cycle, node.read_words_per_cycle, node.write_words_per_cycle)
-    rate = f"{line.rate} words/cycle" if any(rates) else "unlimited rate"
-    return f"{line.holds}; {size}{rate}, {line.energy} pJ"
 
 
 def _maker(made_by: dict[str, str | int]) -> Facts:

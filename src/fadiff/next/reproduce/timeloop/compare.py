@@ -36,9 +36,9 @@ EXPLANATIONS = {
     ),
     DENIED: (
         "Walking every iteration gives Timeloop's count: the overlap is there, and the model, whose window slides "
-        "along the innermost loop alone, counts whole tiles. Two loops slide as one where the sweep of the inner goes "
-        "on in the next step of the outer (both over one dim, or one over outputs and one over the kernel), and a "
-        "window may overlap itself although lanes unroll its dim."
+        "along the innermost loop alone, counts whole tiles. Two loops over one axis of the image (P and P again, or P "
+        "and R) act as one where the next step of the outer goes on where the sweep of the inner ends, or begins with "
+        "the tile that it ended on; and a window may overlap itself although lanes unroll its dim."
     ),
 }
 """Classes of differing counts, all of them input fetched: in both Timeloop fetches less than the model."""
@@ -60,9 +60,9 @@ class Difference(NamedTuple):
     @property
     def kind(self) -> str:
         """Its class."""
-        if self.predicted != self.timeloop or self.every_iteration not in (self.model, self.timeloop):
-            return UNEXPLAINED
-        return IMAGINED if self.every_iteration == self.model else DENIED
+        kinds = {self.model: IMAGINED, self.timeloop: DENIED}
+        is_predicted = self.predicted == self.timeloop < self.model
+        return kinds.get(self.every_iteration, UNEXPLAINED) if is_predicted else UNEXPLAINED
 
 
 @dataclass(frozen=True)
@@ -98,23 +98,24 @@ class Comparison:
 
     @cached_property
     def accuracy(self) -> Columns:
-        """``[rows]`` of every count, tile, and of steps and lanes; 1 where Timeloop says nothing."""
+        """``[rows]`` of every count, tile, and of steps and lanes; nan where Timeloop says nothing."""
         theirs = self.reference.numbers
         return {name: accuracy(self.columns[name], theirs[name]) for name in theirs if name in self.columns}
 
     def accuracy_of(self, *endings: str) -> Floats:
-        """``[columns, rows]`` of the columns whose names end so."""
-        return np.array([found for name, found in self.accuracy.items() if name.endswith(endings)])
+        """Accuracy of every number that is compared in the columns whose names end so."""
+        every = np.concatenate([found for name, found in self.accuracy.items() if name.endswith(endings)])
+        return every[~np.isnan(every)]
 
     @cached_property
     def counts(self) -> Floats:
-        """``[counts, rows]`` accuracy of the access counts."""
+        """Accuracy of every access count of every row."""
         return self.accuracy_of("_reads", "_fills", "_updates")
 
     @cached_property
     def equal(self) -> Mask:
         """``[rows]`` whether all counts, tiles, steps and lanes are exactly equal."""
-        return np.all([found == 1 for found in self.accuracy.values()], axis=0)
+        return ~np.any([found < 1 for found in self.accuracy.values()], axis=0)
 
 
 def compare(reference: Reference) -> Comparison:
@@ -129,7 +130,9 @@ def compare(reference: Reference) -> Comparison:
 
     # With the overlaps that the walk sees, nothing but rounding may be left.
     explained, differences, walked = _with_walked_fills(reference, columns)
-    late_cycles, unexplained = _left_over(reference, model, explained)
+    late_cycles, left = _left_over(reference, model, explained)
+    unnamed = {difference.row for difference in differences if difference.kind == UNEXPLAINED}
+    names = [case.layer.name for case in reference.cases]
     more_lanes = [columns[name] != model.columns[name] for name in columns if name.endswith(("O_reads", "O_fills"))]
     return Comparison(
         reference=reference,
@@ -140,7 +143,7 @@ def compare(reference: Reference) -> Comparison:
         rounded=int(np.sum(late_cycles > 0)),
         walked=walked,
         broken_rules=len(violations(reference.schedule)),
-        unexplained=[case.layer.name for case, left in zip(reference.cases, unexplained, strict=True) if left],
+        unexplained=[name for name, differs in zip(names, left, strict=True) if differs or name in unnamed],
     )
 
 
@@ -162,7 +165,7 @@ def _with_walked_fills(reference: Reference, columns: Columns) -> tuple[Columns,
         found = np.array([walked(case, node, every=case.mode != EXTRAPOLATED) for case in reference.cases])
         predicted = np.where(np.isnan(found), ours, found)
         explained[f"M{k}_I_fills"] = predicted
-        explained[f"M{p}_I_reads"] = columns[f"M{p}_I_reads"] * predicted / ours
+        explained[f"M{p}_I_reads"] = np.rint(columns[f"M{p}_I_reads"] * (predicted / ours))
         right += int(np.sum(found == theirs))
         for i in np.flatnonzero(ours != theirs).tolist():
             case = reference.cases[i]
@@ -187,4 +190,4 @@ def _left_over(reference: Reference, model: Model, explained: Columns) -> tuple[
 def accuracy(ours: Floats, theirs: Floats) -> Floats:
     """1 - |ours - theirs| / theirs, not below 0; it is 1 only where the two whole numbers are equal."""
     share = 1.0 - np.abs(ours - theirs) / np.maximum(theirs, 1.0)
-    return np.where(np.isnan(theirs), 1.0, np.maximum(0.0, share))
+    return np.maximum(0.0, share)

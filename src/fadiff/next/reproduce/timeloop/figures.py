@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,19 +24,13 @@ UNITS = dict(zip(QUANTITIES, ("cycles", "pJ"), strict=True))
 TURNS = 16
 
 
-class Mark(NamedTuple):
-    """How a family of layers is drawn; colours and shapes tell families apart, each on its own."""
-
-    marker: str
-    colour: str
-
-
 MARKS = {
-    "convolution": Mark("o", "#0072b2"),
-    "1x1 convolution": Mark("^", "#e69f00"),
-    "depthwise or grouped": Mark("D", "#cc79a7"),
-    "matrix product": Mark("v", "#444444"),
+    "convolution": ("o", "#0072b2"),
+    "1x1 convolution": ("^", "#e69f00"),
+    "depthwise or grouped": ("D", "#cc79a7"),
+    "matrix product": ("v", "#444444"),
 }
+"""Shape and colour of a family of layers: each tells families apart on its own."""
 
 
 def family(layer: Layer) -> str:
@@ -77,7 +71,7 @@ def _scatter(axes: Axes, families: NDArray[np.str_], theirs: Floats, ratio: Floa
     # marks make a slow SVG file.
     turn = np.arange(len(families)) % TURNS
     for i in range(TURNS):
-        for name, mark in MARKS.items():
+        for name, (marker, colour) in MARKS.items():
             of, label = (families == name) & (turn == i), None if i else name
-            (line,) = axes.plot(theirs[of], ratio[of], mark.marker, ms=2.8, mew=0.6, mfc="none", label=label)
-            line.set(markeredgecolor=mark.colour, rasterized=True)
+            (line,) = axes.plot(theirs[of], ratio[of], marker, ms=2.8, mew=0.6, mfc="none", label=label)
+            line.set(markeredgecolor=colour, rasterized=True)

@@ -18,7 +18,13 @@ from fadiff.next.reproduce.timeloop.compare import (
     TIMELOOPS,
     Comparison,
 )
-from fadiff.next.reproduce.timeloop.ranks import PAPER_ACCESS_ACCURACY, PAPER_RHO, PAPER_TAU, ranks
+from fadiff.next.reproduce.timeloop.ranks import (
+    PAPER_ACCESS_ACCURACY,
+    PAPER_RHO,
+    PAPER_TAU,
+    mean_tau_within_layers,
+    ranks,
+)
 from fadiff.next.reproduce.timeloop.reference import Floats
 from fadiff.reproduce.experiment import markdown_table, wrapped
 
@@ -49,7 +55,7 @@ def rows_of(comparisons: Comparisons) -> int:
 
 def counts_of(comparisons: Comparisons) -> Floats:
     """Accuracy of every access count of every row."""
-    return np.concatenate([c.counts.ravel() for c in comparisons])
+    return np.concatenate([c.counts for c in comparisons])
 
 
 def class_rows(comparisons: Comparisons, kind: str) -> int:
@@ -111,7 +117,7 @@ def _by_machine(comparisons: Comparisons) -> list[str]:
 
 def _by_kind(comparisons: Comparisons) -> list[str]:
     def line(name: str, some: Comparisons) -> list[str]:
-        found = [np.concatenate([c.accuracy_of(*ends).ravel() for c in some]) for ends in KINDS.values()]
+        found = [np.concatenate([c.accuracy_of(*ends) for c in some]) for ends in KINDS.values()]
         return [name, *(f"{np.sum(values != 1):,} of {values.size:,}" for values in found)]
 
     return _section(
@@ -126,11 +132,12 @@ def _by_kind(comparisons: Comparisons) -> list[str]:
 def _beside_the_paper(comparisons: Comparisons) -> list[str]:
     gemminis = [c for c in comparisons if SHIPPED in c.costs]
     paper = [("the paper's model", of, f"{PAPER_TAU[of]:.4f}", f"{PAPER_RHO[of]:.4f}", "-", "-") for of in PAPER_TAU]
-    ours = [
-        (by, what, f"{found.tau:.4f}", f"{found.rho:.4f}", f"{found.within:.4f}", f"{found.mean_difference:.4%}")
-        for by in (TIMELOOPS, OWN, SHIPPED)
-        for what, found in ranks(gemminis, by).items()
-    ]
+    ours: list[tuple[str, ...]] = []
+    for by in (TIMELOOPS, OWN, SHIPPED):
+        within = mean_tau_within_layers(gemminis, by)
+        for of, found in ranks(gemminis, by).items():
+            numbers = f"{found.tau:.4f}", f"{found.rho:.4f}", f"{within[of]:.4f}", f"{found.mean_difference:.4%}"
+            ours.append((by, of, *numbers))
     return _section(
         "The two Gemminis, beside the paper",
         ("accounting", "of", "tau", "rho", "tau within layers", "mean difference"),

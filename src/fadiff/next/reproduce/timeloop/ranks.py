@@ -19,38 +19,34 @@ PAPER_RHO = {"latency": 1.0, "energy": 0.9218}
 
 
 class Agreement(NamedTuple):
-    """Kendall's tau-b and Spearman's rho over all rows, the mean relative difference, and tau within layers."""
+    """Kendall's tau-b and Spearman's rho over all rows, and the mean relative difference."""
 
     tau: float
     rho: float
     mean_difference: float
-    within: float
-    """Mean of tau within the sets of rows that share a layer and a machine."""
 
 
 def ranks(comparisons: Sequence[Comparison], accounting: str) -> dict[str, Agreement]:
     """Latency and energy of the rows of some machines by one accounting; rows without cycles count for energy only."""
     found: dict[str, Agreement] = {}
     for number, quantity in enumerate(QUANTITIES):
-        pairs = [(c.costs[accounting][number], c.timeloop[number]) for c in comparisons]
-        ours, theirs = (np.concatenate(column) for column in zip(*pairs, strict=True))
-        names = [f"{c.name} {case.of}" for c in comparisons for case in c.reference.cases]
-        _, layer = np.unique(names, return_inverse=True)
-        said = ~np.isnan(theirs)
-        found[quantity] = agreement(ours[said], theirs[said], layer[said])
+        ours = np.concatenate([c.costs[accounting][number] for c in comparisons])
+        theirs = np.concatenate([c.timeloop[number] for c in comparisons])
+        ours, theirs = ours[~np.isnan(theirs)], theirs[~np.isnan(theirs)]
+        rho: Any = stats.spearmanr(ours, theirs)
+        found[quantity] = Agreement(_tau(ours, theirs), float(rho.statistic), float(np.mean(np.abs(ours / theirs - 1))))
     return found
 
 
-def agreement(ours: Floats, theirs: Floats, layer: np.ndarray) -> Agreement:
-    """`layer` numbers the layer and machine of every row; a layer whose rows are all alike has no order to follow."""
-    each = [_tau(ours[layer == i], theirs[layer == i]) for i in np.unique(layer) if np.ptp(theirs[layer == i]) > 0]
-    rho: Any = stats.spearmanr(ours, theirs)
-    return Agreement(
-        tau=_tau(ours, theirs),
-        rho=float(rho.statistic),
-        mean_difference=float(np.mean(np.abs(ours / theirs - 1))),
-        within=float(np.mean(each)),
-    )
+def mean_tau_within_layers(comparisons: Sequence[Comparison], accounting: str) -> dict[str, float]:
+    """Mean of tau over the sets of rows that share a layer and a machine."""
+    taus: dict[str, list[float]] = {quantity: [] for quantity in QUANTITIES}
+    for comparison in comparisons:
+        _, layer = np.unique([case.of for case in comparison.reference.cases], return_inverse=True)
+        for number, quantity in enumerate(QUANTITIES):
+            ours, theirs = comparison.costs[accounting][number], comparison.timeloop[number]
+            taus[quantity] += [_tau(ours[layer == i], theirs[layer == i]) for i in range(layer.max() + 1)]
+    return {quantity: float(np.mean(found)) for quantity, found in taus.items()}
 
 
 def _tau(ours: Floats, theirs: Floats) -> float:

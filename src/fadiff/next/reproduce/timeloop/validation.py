@@ -27,20 +27,25 @@ SUFFIXES = {TIMELOOPS: "timeloops_rules", OWN: "models_rules"}
 
 
 def reproduce(desk: Desk) -> str:
-    """Compare all rows, write them and the whole report, draw the figure, and tell the headline."""
-    comparisons = [compare(reference) for reference in read_references()]
+    """Compare all rows, and tell what was found."""
+    return tell(desk, [compare(reference) for reference in read_references()])
+
+
+def tell(desk: Desk, comparisons: Comparisons) -> str:
+    """Write rows, summary and the whole report, draw the figure, and tell the headline."""
     desk.write_rows([row for comparison in comparisons for row in compared_rows(comparison)])
     desk.write_rows([machine_row(comparison) for comparison in comparisons], "machines")
     desk.write_rows([{**d._asdict(), "class": d.kind} for c in comparisons for d in c.differences], "differences")
     page = desk.into / f"{desk.stem}-timeloop.md"
     write_text(page, report(comparisons, desk.command()))
-    return _tell(desk, comparisons, page.name, draw_ratios(desk, comparisons))
+    return _headline(desk, comparisons, page.name, draw_ratios(desk, comparisons))
 
 
 def compared_rows(comparison: Comparison) -> list[Row]:
     """Every row: how many numbers are equal, which class it belongs to, and latency and energy by each accounting."""
     kinds = {difference.row: difference.kind for difference in comparison.differences}
-    equal = np.sum([found == 1 for found in comparison.accuracy.values()], axis=0)
+    found = np.array(list(comparison.accuracy.values()))
+    compared, equal = np.sum(~np.isnan(found), axis=0), np.sum(found == 1, axis=0)
     costs = {"timeloop": comparison.timeloop} | {name: comparison.costs[by] for by, name in SUFFIXES.items()}
     real = {f"{field}_{by}": column for by, cost in costs.items() for field, column in cost._asdict().items()}
     return [
@@ -49,7 +54,7 @@ def compared_rows(comparison: Comparison) -> list[Row]:
             "machine": comparison.name,
             "mode": case.mode,
             "flagged": int(case.flagged),
-            "numbers": len(comparison.accuracy),
+            "compared": int(compared[i]),
             "equal": int(equal[i]),
             "class": kinds.get(case.layer.name, "equal"),
             **{name: "" if np.isnan(column[i]) else round(float(column[i]), 2) for name, column in real.items()},
@@ -77,7 +82,7 @@ def machine_row(comparison: Comparison) -> Row:
     }
 
 
-def _tell(desk: Desk, comparisons: Comparisons, page: str, ratios: str) -> str:
+def _headline(desk: Desk, comparisons: Comparisons, page: str, ratios: str) -> str:
     counts, timeloops, own = counts_of(comparisons), ranks(comparisons, TIMELOOPS), ranks(comparisons, OWN)
     lines = [["access accuracy", f"{PAPER_ACCESS_ACCURACY:.0%}", f"{np.mean(counts):.4%}", "-"]]
     for of in PAPER_TAU:

@@ -8,7 +8,7 @@ this repeats under one compiled loop until no row improves.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -68,35 +68,37 @@ class Moves(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """Mappings with what the model says of them; the last axis runs over rows."""
+    """Mappings with what the model says of them, as arrays of JAX or NumPy; the last axis runs over rows."""
 
-    factors: Float[Array, "nodes 8 rows"]
+    factors: Float[Any, "nodes 8 rows"]
     """The first memory's are private."""
-    order: Int[Array, "memories rows"]
+    order: Int[Any, "memories rows"]
     """Number of each memory's loop order."""
-    price: Float[Array, " rows"]
+    price: Float[Any, " rows"]
     """Infinite where nothing fits."""
-    energy_pj: Float[Array, " rows"]
-    cycles: Float[Array, " rows"]
-    running: Float[Array, "memories rows"]
+    energy_pj: Float[Any, " rows"]
+    cycles: Float[Any, " rows"]
+    running: Float[Any, "memories rows"]
     """Bytes in each memory below the first while the layer runs."""
-    kept: Float[Array, "memories rows"]
+    kept: Float[Any, "memories rows"]
     """Of these, what stays while other layers of its group run."""
-    waiting: Float[Array, "memories rows"]
+    waiting: Float[Any, "memories rows"]
     """Sums that wait for the next iteration of a channel loop."""
 
 
 def price(
-    structure: Structure, orders: Orders, rows: Rows, factors: Array, order: Array, machine: MachineArrays, alone: bool
+    structure: Structure,
+    orders: Orders,
+    rows: Rows,
+    factors: Array,
+    order: Array,
+    machine: MachineArrays,
+    *,
+    alone: bool = False,
 ) -> Mapped:
-    """Price mappings ``[nodes, 8, ..., rows]`` in the best order of the first memory's loops.
-
-    `order` ``[memories, ..., rows]`` tells those of the others.
-    """
+    """Price mappings ``[nodes, 8, ..., rows]`` in orders ``[memories, ..., rows]``; with `alone` none shares loops."""
     xp = namespace(factors)
-    outer = xp.asarray(rank_table(orders[0])).reshape(8, -1, *([1] * (factors.ndim - 2)))
-    inner = [_ranks(choices, order[i + 1]) for i, choices in enumerate(orders[1:])]
-    mapping = MappingArrays(factors[:, :, None], (outer, *(rank[:, None] for rank in inner)))
+    mapping = MappingArrays(factors, tuple(_ranks(choices, order[i]) for i, choices in enumerate(orders)))
     nest = Nest(structure, rows.layers, mapping, rows.fusion, alone=alone)
     costs = layer_costs(nest, machine)
     held = tiles(nest, machine)
@@ -118,21 +120,15 @@ def price(
             fits = fits & ~((must > 0) & (nest.past("O", keeper, ()) > 1.5 * rows.layers.output))
     weighed = rows.energy_weight * costs.energy_pj + rows.cycles_weight * costs.cycles
     small = sum(weight * taken for weight, taken in zip(rows.byte_weight, running, strict=True))
-    priced = xp.where(fits, weighed * rows.layers.repeat + small, xp.inf)
-    best = xp.argmin(priced, axis=0)
-
-    def pick(values: Array) -> Array:
-        return xp.take_along_axis(xp.broadcast_to(values, priced.shape), best[None], axis=0)[0]
-
     return Mapped(
         factors=factors,
-        order=xp.concat([best[None], xp.broadcast_to(order, (len(orders), *best.shape))[1:]]),
-        price=pick(priced),
-        energy_pj=pick(costs.energy_pj),
-        cycles=pick(costs.cycles),
-        running=xp.stack([pick(values) for values in running]),
-        kept=xp.stack([pick(values) for values in kept]),
-        waiting=xp.stack([pick(values) for values in waiting]),
+        order=order,
+        price=xp.where(fits, weighed * rows.layers.repeat + small, xp.inf),
+        energy_pj=costs.energy_pj,
+        cycles=costs.cycles,
+        running=xp.stack(running),
+        kept=xp.stack(kept),
+        waiting=xp.stack(waiting),
     )
 
 
@@ -174,7 +170,7 @@ class _Climb(NamedTuple):
     rounds: Array
 
 
-@partial(jax.jit, static_argnames=("structure", "orders", "pairs", "alone"))
+@partial(jax.jit, static_argnames=("structure", "orders", "pairs"))
 def climb(
     structure: Structure,
     orders: Orders,
@@ -186,12 +182,11 @@ def climb(
     max_rounds: Array,
     *,
     pairs: bool,
-    alone: bool,
 ) -> tuple[Mapped, Bool[Array, " rows"]]:
     """Take the best move of every row (the best two with `pairs`) until none improves, or the rounds are over.
 
-    One of the moves must change nothing, so that the first round prices the start itself. With `alone` no row shares
-    loops. Returns the mappings and which rows could go on.
+    One of the moves must change nothing, so that the first round prices the start itself. Returns the mappings and
+    which rows could go on.
     """
 
     def unfinished(state: _Climb) -> Array:
@@ -199,15 +194,15 @@ def climb(
 
     def advance(state: _Climb) -> _Climb:
         tried = _neighbours(state.mapped, moves, rows.fusion.tile, pairs=pairs)
-        priced = price(structure, orders, rows, *tried, machine, alone)
+        priced = price(structure, orders, rows, *tried, machine)
         chosen = jnp.argmin(priced.price, axis=0)
 
         def take(values: Array) -> Array:
             return jnp.take_along_axis(values, chosen[(None,) * (values.ndim - 1)], axis=values.ndim - 2)[..., 0, :]
 
-        best: Mapped = jax.tree.map(take, priced)
+        best = Mapped(*map(take, priced))
         improves = best.price < state.mapped.price * (1 - 1e-6)
-        kept: Mapped = jax.tree.map(lambda new, old: jnp.where(improves, new, old), best, state.mapped)
+        kept = Mapped(*(jnp.where(improves, new, old) for new, old in zip(best, state.mapped, strict=True)))
         return _Climb(kept, improves, state.rounds + 1)
 
     count, memories = start.shape[-1], len(structure.memories) - 1

@@ -20,7 +20,7 @@ from fadiff.next.schedule.arrays import Fusion, LayerArrays, pack_layers
 from fadiff.next.schedule.ir import SHARED_LOOPS
 from fadiff.next.schedule.tiling import shared_dim
 from fadiff.next.search.exact.climb import Moves, Rows
-from fadiff.next.search.space import map_space, prime_powers
+from fadiff.next.search.space import Space, map_space, prime_powers
 from fadiff.workload import DIMS, Layer, Workload
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 LARGEST_STEP = 8
 """Powers of primes up to here move in one step."""
-MOVE_WIDTHS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
+FEW_NODES = 4
+"""Up to so many useful nodes of a dim, factors move between any two of them."""
+MOVE_WIDTHS = (96, 192, 384, 768, 1536)
 """Moves of a row in one compiled program: few widths, so that networks of similar size share programs."""
 
 
@@ -86,7 +88,7 @@ class Task:
 
     @property
     def homes(self) -> tuple[int, ...]:
-        """Memories below the first, by their place among these, that are the home of W or I: layers share their room."""
+        """The homes of W and I, by their place among the memories below the first: a group shares their room."""
         structure = self.machine.structure
         found = {structure.home(tensor) for tensor in "WI"} - {None}
         return tuple(i for i, node in enumerate(structure.memories[1:]) if node in found)
@@ -211,18 +213,30 @@ def _steps(layer: Layer, machine: Machine, pairs: bool) -> Int[np.ndarray, "move
         if layer.dims[d] == 1:
             continue
         nodes = space.nodes[dim]
-        steps += [
-            (d, a, b, ratio, 0, -1, 0) for ratio in _ratios(layer.dims[d], pairs) for a, b in permutations(nodes, 2)
-        ]
+        ratios, ways = _ratios(layer.dims[d], pairs), _ways(machine, nodes)
+        steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in ways]
         steps += [(d, -1, node, 1, more, -1, 0) for node in nodes if node for more in (1, -1)]
-    for memory, orders in enumerate(space.orders):
-        if memory:
-            steps += [(0, -1, -1, 1, 0, memory, i) for i in range(len(orders)) if len(orders) > 1]
+    steps += order_moves(space)
     return np.array(steps, dtype=np.int32).reshape(-1, 7)
 
 
+def _ways(machine: Machine, nodes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Pairs of nodes between which factors move: all of a few; of many those next to each other, at the first memory,
+    or at an axis. Two moves make up for the others."""
+    axes = machine.structure.axes
+    near = [(a, b) for i, a in enumerate(nodes) for j, b in enumerate(nodes) if abs(i - j) == 1]
+    far = [(a, b) for a, b in permutations(nodes, 2) if len(nodes) <= FEW_NODES or a in axes or b in axes or not a * b]
+    return list(dict.fromkeys(near + far))
+
+
+def order_moves(space: Space) -> list[tuple[int, int, int, int, int, int, int]]:
+    """A move to every loop order of every memory that has a choice."""
+    choices = [(memory, i) for memory, orders in enumerate(space.orders) for i in range(len(orders)) if len(orders) > 1]
+    return [(0, -1, -1, 1, 0, memory, order) for memory, order in choices]
+
+
 def _ratios(size: int, pairs: bool) -> list[int]:
-    """What moves between two nodes in one step: primes of a size, their powers, and 2 and 3 where it has no small ones."""
+    """What moves between nodes in one step: primes of a size, their powers, and 2 and 3 where it has no small ones."""
     primes = prime_powers(size, 1 if pairs else LARGEST_STEP)
     return sorted({*primes, 2, 3} if max(primes) > LARGEST_STEP else primes)
 

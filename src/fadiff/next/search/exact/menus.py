@@ -13,7 +13,7 @@ import numpy as np
 
 from fadiff.next.search.deadline import OutOfTimeError
 from fadiff.next.search.exact.climb import Mapped, climb
-from fadiff.next.search.exact.conditions import Condition, Room, Task, bucket
+from fadiff.next.search.exact.conditions import Condition, Room, Task
 from fadiff.next.search.space import prime_factors
 from fadiff.workload import DIMS
 from fadiff.workload.layer import RELEVANT
@@ -21,9 +21,9 @@ from fadiff.workload.layer import RELEVANT
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-ROW_CHUNKS = (64, 512)
-PAIR_CHUNKS = (16,)
-"""Rows of one compiled call: few sizes, so that programs are reused."""
+ROWS_PER_CALL = 256
+PAIRS_PER_CALL = 2**17
+"""Rows of one compiled call, or pairs of moves of all its rows: one size for a task, programs take long to compile."""
 ROUNDS_PER_CALL = np.int32(8)
 THRIFT = 0.4
 """Each further mapping of a condition may take this share of the room that the one before took."""
@@ -57,12 +57,12 @@ Hints = MappingOf[int, Sequence[Start]]
 
 def subset(menu: Menu, index: slice | Bool[np.ndarray, " mappings"] | Int[np.ndarray, " some"]) -> Menu:
     """Some of the mappings."""
-    return jax.tree.map(lambda values: values[..., index], menu)
+    return Menu(*(values[..., index] for values in menu))
 
 
 def join(parts: Sequence[Menu]) -> Menu:
     """Mappings one after the other."""
-    return jax.tree.map(lambda *values: np.concatenate(values, axis=-1), *parts)
+    return Menu(*(np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)))
 
 
 def size_of(menu: Menu) -> int:
@@ -85,8 +85,7 @@ def solve(task: Task, rows: Sequence[Row], weights: tuple[float, float], *, pair
     left, current = list(range(len(rows))), list(rows)
     found: list[Menu | None] = [None] * len(rows)
     while left:
-        sizes = PAIR_CHUNKS if pairs else ROW_CHUNKS
-        chunk = min(bucket(len(left), sizes), sizes[-1])
+        chunk = max(1, 2 * PAIRS_PER_CALL // task.widths[True] ** 2) if pairs else ROWS_PER_CALL
         moving: list[int] = []
         for at in range(0, len(left), chunk):
             if time.monotonic() > task.deadline:
@@ -112,10 +111,11 @@ def _solve_chunk(
     packed = task.rows(conditions, [row.room for row in filled], weights)
     factors = np.stack([row.start.factors for row in filled], axis=-1).astype(np.float32)
     order = np.stack([row.start.order for row in filled], axis=-1).astype(np.int32)
+    moves = task.moves(conditions, pairs=pairs)
     found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(
         climb(
-            task.machine.structure, task.space.orders, packed, factors, order, task.moves(conditions, pairs=pairs), task.numbers,
-            ROUNDS_PER_CALL, pairs=pairs, alone=not any(condition.grouped for condition in conditions),
+            task.machine.structure, task.space.orders, packed, factors, order, moves, task.numbers, ROUNDS_PER_CALL,
+            pairs=pairs,
         )
     )  # fmt: skip
     menu, moving = found
@@ -139,16 +139,13 @@ def full_array(task: Task, condition: Condition) -> Start:
     """
     start = outermost(task)
     left = list(condition.tile)
-    for node, axis in enumerate(task.machine.nodes):
-        if node in task.machine.structure.axes:
-            lanes = task.machine.axes[task.machine.structure.axes.index(node)].size
-            for dim in axis.dims if hasattr(axis, "dims") else "":
-                d = DIMS.index(dim)
-                trips = -(-left[d] // lanes)
-                used = -(-left[d] // trips)
-                start.factors[node, d] = used
-                left[d] = trips
-                lanes //= used
+    for node, axis in zip(task.machine.structure.axes, task.machine.axes, strict=True):
+        lanes = axis.size
+        for d in map(DIMS.index, axis.dims):
+            trips = -(-left[d] // lanes)
+            used = -(-left[d] // trips)
+            start.factors[node, d] = used
+            left[d], lanes = trips, lanes // used
     return start
 
 
@@ -271,7 +268,7 @@ def _keepers_of_sums(task: Task) -> frozenset[int]:
 
 
 def _room(task: Task, condition: Condition, fusing: int, bytes_here: float) -> Room:
-    """Room for a layer in a group: so much of the memory that fuses; both layers of a channel loop hold sums at once."""
+    """Room for a layer in a group: some of the memory that fuses; two layers of a channel loop hold sums at once."""
     layer = task.layer(condition)
     in_channel_loop = condition.tile[2] < layer.dims.K or condition.tile[3] < layer.dims.C
     halved = _keepers_of_sums(task) if in_channel_loop else frozenset[int]()

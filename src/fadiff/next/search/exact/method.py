@@ -2,8 +2,8 @@
 
 1. *Map*: every layer on its own climbs to optima of the exact model, from a few fixed and random starts.
 2. *Fuse*: plans for groups with trip counts under which their buffers fit; for every layer under every plan's
-   condition, mappings for less and less room; the network is *cut* into groups by dynamic programming, and prices follow
-   the result until the cut stays the same.
+   condition, mappings for less and less room; the network is *cut* into groups by dynamic programming, and prices
+   follow the result until the cut stays the same.
 3. *Polish*: moves in pairs on every layer, with exactly the room its group leaves.
 """
 

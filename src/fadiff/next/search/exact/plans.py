@@ -43,7 +43,7 @@ WIDEST_GAP = 2.0
 
 @dataclass(frozen=True)
 class Plan:
-    """A group without mappings, the condition of each of its layers, and the bytes its live buffers take as each runs."""
+    """A group without mappings: the condition of each layer, and the bytes of live buffers while it runs."""
 
     group: Group
     conditions: tuple[Condition, ...]
@@ -167,7 +167,7 @@ class Run:
             yield from self._channel_plans()
 
     def _channel_plans(self) -> Iterator[Sharing]:
-        """Trip counts of a pair that shares the channel loop, in the nestings that differ: X innermost and outermost."""
+        """Trip counts of a pair that shares the channel loop, in the nestings that differ: X innermost or outermost."""
         parts = np.array(_some_trip_counts(self.workload[self.names[-1]].dims.C, whole=False)[1:])
         if not parts.size:
             return

@@ -20,7 +20,7 @@ const energyShares = () => [
   ...inwards.map(({ name }) => [memoryFill.get(name), name, data.summary.totals.memory_energy_pj[name], energy]),
 ];
 function timeShares() {
-  return TERMS.map(([term, fill]) => [
+  return BINDING.map(([term, fill]) => [
     fill,
     term,
     data.layers.reduce((sum, l) => sum + (l.bound_by === term ? l.cycles * l.repeat : 0), 0),

@@ -16,8 +16,9 @@ const inwards = [...memories].reverse();
 const TERMS = [data.terms[0], ...data.terms.slice(1).reverse()]
   .filter((term, i) => !i || data.layers.some((layer) => layer.cycles_by_term[term] > 0))
   .map((term) => [term, data.terms.indexOf(term) ? memoryFill.get(term) : "var(--mac)"]);
+const BINDING = TERMS.filter(([term]) => data.layers.some((layer) => layer.bound_by === term));
 const termFill = new Map(TERMS);
-const bound = (term) => h("span", { class: "bound", style: { "--fill": termFill.get(term) } }, term);
+const bound = (term, fill = termFill.get(term)) => h("span", { class: "bound", style: { "--fill": fill } }, term);
 
 /* What moves: its name, its colour, and how much of its memory's colour is left where both are shown. */
 const CONTENTS = new Map([

@@ -95,15 +95,7 @@ function detailsBody(layer) {
     ["Stores", `${layer.stored.join(" × ")} (${bytes(layer.stored_bytes)})`],
   ].filter(Boolean);
   return [
-    h(
-      "div",
-      { class: "facts single" },
-      h(
-        "dl",
-        null,
-        facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-      ),
-    ),
+    h("div", { class: "facts single" }, h("div", null, factList(null, facts))),
     layer.repeat > 1 && h("p", { class: "note" }, "Numbers here are of one execution."),
     layer.mapping && [h("h3", null, "Mapping"), scrolling(mappingTable(layer), "Mapping")],
     h("h3", null, "Time: what each resource would need"),
@@ -167,7 +159,10 @@ function mappingTable(layer) {
         of: ({ factors }) => (factors[dim] > 1 ? String(factors[dim]) : h("span", { class: "unit" }, "·")),
         n: true,
       })),
-      { title: "Order", of: ({ order, factors }) => h("code", null, [...order].filter((dim) => factors[dim] > 1).join(" ")) },
+      {
+        title: "Order",
+        of: ({ order, factors }) => h("code", null, [...order].filter((dim) => factors[dim] > 1).join(" ")),
+      },
     ],
     rows,
     {},

@@ -91,7 +91,12 @@ function startGraph() {
   );
   byId("graph-legend").append(
     h("span", { class: "item" }, h("span", { class: "stroke", style: { "--fill": "var(--chip)" } }), "kept on chip"),
-    h("span", { class: "item" }, h("span", { class: "stroke", style: { "--fill": "var(--away)" } }), `through ${first.name}`),
+    h(
+      "span",
+      { class: "item" },
+      h("span", { class: "stroke", style: { "--fill": "var(--away)" } }),
+      `through ${first.name}`,
+    ),
     h("span", { class: "item" }, "Wide lines are large tensors. Arrow keys move, Enter opens a layer."),
   );
   byId("graph-legend").after(dataTable("Layers", layerTable, "Table of layers"), edgeTable());
@@ -107,7 +112,8 @@ function equip(picture) {
   });
   picture.querySelectorAll(".edge").forEach((element) => {
     const edge = data.edges[element.dataset.edge];
-    const where = (edge.fused ? "kept on chip" : `through ${first.name}`) + (edge.port === "input" ? "" : `, as ${edge.port}`);
+    const where =
+      (edge.fused ? "kept on chip" : `through ${first.name}`) + (edge.port === "input" ? "" : `, as ${edge.port}`);
     tips.set(element, () => `${edge.source} → ${edge.target}\n${bytes(edge.bytes)} ${where}`);
   });
   const open = (node) => openDetails(Number(node.dataset.layer), node);
@@ -161,7 +167,9 @@ function nodeTip(layer) {
 
 /* Colours the layers by a number of theirs, light to dark, or back by group. */
 function paint(by) {
-  const value = { energy: (l) => l.energy_pj * l.repeat, cycles: (l) => l.cycles * l.repeat, first: firstMemoryBytes }[by];
+  const value = { energy: (l) => l.energy_pj * l.repeat, cycles: (l) => l.cycles * l.repeat, first: firstMemoryBytes }[
+    by
+  ];
   const most = value ? Math.max(...data.layers.map(value)) || 1 : 1;
   document.querySelectorAll(".graph .node").forEach((node) => {
     const layer = data.layers[node.dataset.layer];

@@ -75,7 +75,9 @@ function nestTable(lines) {
       {
         title: "Tile",
         of: (line) =>
-          line.tile_bytes === null ? "" : (line.instances > 1 ? exact(line.instances) + " × " : "") + bytes(line.tile_bytes),
+          line.tile_bytes === null
+            ? ""
+            : (line.instances > 1 ? exact(line.instances) + " × " : "") + bytes(line.tile_bytes),
         n: true,
       },
       {

@@ -40,13 +40,19 @@ function rooflineFigure() {
     legend: h(
       "ul",
       { class: "legend" },
-      TERMS.map(([term, fill]) =>
+      BINDING.map(([term, fill]) =>
         h(
           "li",
           null,
           s(
             "svg",
-            { width: 14, height: 14, viewBox: "0 0 14 14", style: { width: "14px", height: "14px", fill }, "aria-hidden": "true" },
+            {
+              width: 14,
+              height: 14,
+              viewBox: "0 0 14 14",
+              style: { width: "14px", height: "14px", fill },
+              "aria-hidden": "true",
+            },
             termMark(term, 7, 7, 5),
           ),
           "bound by " + term,

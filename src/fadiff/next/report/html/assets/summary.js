@@ -35,22 +35,46 @@ function showSummary() {
       h(
         "div",
         { class: "facts" },
-        Object.entries(summary.facts).map(([title, facts]) =>
-          h(
-            "div",
-            null,
-            h("h3", null, title),
-            h(
-              "dl",
-              null,
-              facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-            ),
-          ),
+        h("div", null, factList("Network", summary.facts.network), factList("Made by", summary.facts.maker)),
+        h(
+          "div",
+          null,
+          factList("Machine", summary.facts.machine),
+          scrolling(machineTable(summary.nodes), "Nodes of the machine"),
         ),
       ),
       made.command && h("p", { class: "command" }, made.command),
       dataTable("Against its rivals", numbers, "Table of totals"),
     ),
+  );
+}
+
+const factList = (title, facts) => [
+  title && h("h3", null, title),
+  h(
+    "dl",
+    null,
+    facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  ),
+];
+
+/* The nodes from the outermost memory to the multipliers, in the colours that they have on the page. */
+function machineTable(nodes) {
+  const fill = { memory: (node) => memoryFill.get(node.name), macs: () => "var(--mac)" };
+  const named = (node) =>
+    node.kind === "axis" ? h("span", { class: "axis" }, node.name) : bound(node.name, fill[node.kind](node));
+  return table(
+    [
+      { title: "Node", of: named, head: true },
+      { title: "Instances", of: (node) => (node.kind === "axis" ? "" : exact(node.instances)), n: true },
+      { title: "Keeps, or unrolls", of: (node) => node.holds },
+      { title: "Capacity", of: (node) => node.capacity, n: true },
+      { title: "Word", of: (node) => node.word, n: true, class: "optional" },
+      { title: "Words a cycle", of: (node) => node.rate, n: true },
+      { title: "pJ", of: (node) => node.energy, n: true },
+    ],
+    nodes,
+    { class: "wide machine" },
   );
 }
 
@@ -64,7 +88,7 @@ function card(title, of, parts, rivals) {
     { class: "card" },
     h("h3", null, title),
     h("p", { class: "figure" }, parts(mine)[0], h("span", { class: "unit" }, parts(mine)[1])),
-    rivals.map(([name, totals], i) => {
+    (rivals.length > 1 ? rivals : []).map(([name, totals], i) => {
       const value = of(totals);
       const ratio = i && mine && !share ? "×" + significant(value / mine, 3) : "";
       return h(

@@ -91,13 +91,19 @@ function timelineLegend(memory) {
         null,
         s(
           "svg",
-          { width: 12, height: 12, viewBox: "0 0 12 12", "aria-hidden": "true", style: { width: "12px", height: "12px" } },
+          {
+            width: 12,
+            height: 12,
+            viewBox: "0 0 12 12",
+            "aria-hidden": "true",
+            style: { width: "12px", height: "12px" },
+          },
           s("rect", { width: 12, height: 12, rx: 3, style: { fill } }),
         ),
         many,
       ),
     ),
-    TERMS.map(([term, fill]) =>
+    BINDING.map(([term, fill]) =>
       h("li", null, h("span", { class: "swatch", style: { "--fill": fill } }), "bound by " + term),
     ),
   );
@@ -113,7 +119,9 @@ function drawTimeline(timeline, memory, width, scale) {
   const place = (amount) => left + ((width - left - right) * amount) / total;
   const capacity = timeline.capacity_bytes[memory];
   const peak = Math.max(...spans.map((span) => span.bytes[memory]));
-  const most = Math.max(capacity, peak) * 1.06;
+  // A memory that is nearly empty is drawn without its capacity, so that what is there can be seen.
+  const roomy = peak > 0 && peak < capacity / 3;
+  const most = roomy ? 1.25 * peak : Math.max(capacity, peak) * 1.06;
   const y = (size) => areaTop + area * (1 - size / most);
   const parts = [];
   let at = 0;
@@ -163,9 +171,14 @@ function drawTimeline(timeline, memory, width, scale) {
   ]);
   const axis =
     scale === "even"
-      ? text((left + width - right) / 2, height - 6, width < 360 ? "layers, in order" : "layers in execution order, one step each", {
-          "text-anchor": "middle",
-        })
+      ? text(
+          (left + width - right) / 2,
+          height - 6,
+          width < 360 ? "layers, in order" : "layers in execution order, one step each",
+          {
+            "text-anchor": "middle",
+          },
+        )
       : steps(total, Math.max(2, Math.floor(width / 130))).map((c) =>
           text(place(c), height - 6, tick(c), { "text-anchor": c ? "middle" : "start" }),
         );
@@ -187,8 +200,15 @@ function drawTimeline(timeline, memory, width, scale) {
     text(left - 7, top + 17, "runs", { "text-anchor": "end" }),
     text(left - 7, top + groupTall + 12, "bound", { "text-anchor": "end" }),
     parts,
-    s("line", { class: "capacity", x1: left, x2: width - right, y1: y(capacity), y2: y(capacity) }),
-    text(width - right, y(capacity) - 5, `${memory} capacity ${bytes(capacity)}`, { "text-anchor": "end", class: "ink" }),
+    !roomy && s("line", { class: "capacity", x1: left, x2: width - right, y1: y(capacity), y2: y(capacity) }),
+    text(
+      width - right,
+      roomy ? areaTop + 10 : y(capacity) - 5,
+      roomy
+        ? `at most ${percent(peak / capacity)} of ${bytes(capacity)} is full`
+        : `${memory} capacity ${bytes(capacity)}`,
+      { "text-anchor": "end", class: "ink" },
+    ),
     s("line", { class: "base", x1: left, x2: width - right, y1: areaTop + area, y2: areaTop + area }),
     axis,
   );

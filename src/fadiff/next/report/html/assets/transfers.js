@@ -1,7 +1,6 @@
 /* What moves between memories: the machine from its first memory down to the multipliers, weights and inputs on their
    way in, outputs on their way out. Memories that every multiplier has for itself are drawn with it. */
 
-const ROW = 62;
 const BAR = 9;
 const COLUMNS = ["W", "I", "O"];
 const COLUMN_OF = { weights: 0, inputs: 1, addends: 2, outputs: 2, fused: 2, sums: 2 };
@@ -29,17 +28,20 @@ function ribbonsOf(value) {
 }
 
 function transferFigure() {
-  let by = "bytes";
+  let by = "energy_pj";
+  const inside = memories.filter((memory) => !drawnMemories.includes(memory)).map((memory) => memory.name);
   const { host, redraw } = responsive((width) => drawTransfers(width, by));
   const named = (name) => (name === null ? "MACs" : name);
   return figure({
     title: "Traffic between memories",
-    note: "Ribbons are as wide as what moves: weights and inputs go down, outputs come up.",
+    note:
+      "Ribbons are as wide as what moves: weights and inputs go down, outputs come up." +
+      (inside.length ? ` What each MAC has for itself (${inside.join(", ")}) belongs to it here.` : ""),
     controls: segments(
       "Width of the ribbons",
       [
-        ["bytes", "Bytes"],
         ["energy_pj", "Energy"],
+        ["bytes", "Bytes"],
       ],
       by,
       (chosen) => {
@@ -71,70 +73,82 @@ function drawTransfers(width, by) {
   const names = [...drawnMemories.map((memory) => memory.name), "MACs"];
   const left = Math.min(110, width * 0.26);
   const wide = (width - left) / 3;
-  const top = 22;
-  const y = (row) => top + ROW * row;
-  const height = y(names.length - 1) + BAR + 6;
-  // Side by side in a column: what passes the same rows. The widest such bundle fills a column.
-  const columns = COLUMNS.map((_, i) => ribbons.filter((ribbon) => COLUMN_OF[ribbon.content] === i).sort(bySide));
-  const gaps = names.slice(1).map((_, row) => row);
-  const through = (row) => (ribbon) =>
-    Math.min(ribbon.from, ribbon.to) <= row && row < Math.max(ribbon.from, ribbon.to);
-  const total = (list) => list.reduce((sum, ribbon) => sum + ribbon.size, 0);
-  const most = Math.max(...columns.flatMap((column) => gaps.map((row) => total(column.filter(through(row))))), 0) || 1;
-  const unit = (0.86 * wide) / most;
-  const marks = [];
-  const labels = [];
+  const tall = Math.min(84, Math.max(52, 270 / (names.length - 1)));
+  const y = (row) => 22 + tall * row;
+  const columns = COLUMNS.map((_, i) => bundles(ribbons.filter((ribbon) => COLUMN_OF[ribbon.content] === i)));
+  const unit = (0.86 * wide) / (Math.max(...columns.flat().map((bundle) => total(bundle.ribbons))) || 1);
+  const [marks, labels] = [[], []];
+  let fused = 0;
   columns.forEach((column, i) => {
     const middle = left + wide * (i + 0.5);
-    let x = middle - (total(column) * unit) / 2;
-    // Ribbons of a column that never pass the same rows stand above one another, in the middle.
-    const alone = (ribbon) =>
-      column.every((other) => other === ribbon || !gaps.some((r) => through(r)(ribbon) && through(r)(other)));
-    for (const ribbon of column) {
-      const thick = Math.max(0.8, ribbon.size * unit);
-      const at = alone(ribbon) ? middle - thick / 2 : x;
-      if (!alone(ribbon)) x += thick;
-      marks.push(verticalRibbon(ribbon, at, thick, y, names, show));
+    for (const bundle of column) {
+      let x = middle - (total(bundle.ribbons) * unit) / 2;
+      for (const ribbon of bundle.ribbons) {
+        const thick = Math.max(0.8, ribbon.size * unit);
+        marks.push(verticalRibbon(ribbon, x, thick, y, names, show));
+        x += thick;
+        if (ribbon.content === "fused") fused = Math.max(fused, x - left - 2 * wide);
+      }
     }
-    for (const row of gaps) {
-      const ending = column.filter((ribbon) => Math.max(ribbon.from, ribbon.to) === row + 1);
-      if (ending.length)
-        labels.push(
-          text(middle, y(row + 1) - ROW / 2 + BAR + 3, show(total(ending)), { "text-anchor": "middle", class: "over" }),
-        );
-    }
+    const gaps = Map.groupBy(
+      column.flatMap((bundle) => bundle.ribbons),
+      (ribbon) => Math.max(ribbon.from, ribbon.to),
+    );
+    for (const [row, ending] of gaps)
+      labels.push(
+        text(middle, y(row) - tall / 2 + BAR + 3, show(total(ending)), { "text-anchor": "middle", class: "over" }),
+      );
   });
-  const bars = names.map((name, row) => memoryBar(name, row, y(row), left, wide));
   return drawing(
     width,
-    height,
+    y(names.length - 1) + BAR + 6,
     `Traffic between memories. ${ribbons.map((ribbon) => ribbonWords(ribbon, names, show)).join("; ")}.`,
-    COLUMNS.map((_, i) =>
-      text(left + wide * (i + 0.5), 11, ["weights", "inputs", "outputs"][i], { "text-anchor": "middle" }),
+    ["weights", "inputs", "outputs"].map((words, i) =>
+      text(left + wide * (i + 0.5), 11, words, { "text-anchor": "middle" }),
     ),
     marks,
-    bars,
+    names.map((name, row) => memoryBar(name, row, y(row), left, wide, fused)),
     labels,
   );
 }
 
-/* In a column, what goes up stands left of what comes down. */
-const bySide = (a, b) => (a.from > a.to ? 0 : 1) - (b.from > b.to ? 0 : 1) || b.size - a.size;
+const total = (ribbons) => ribbons.reduce((sum, ribbon) => sum + ribbon.size, 0);
 
-/* A memory reaches over the columns of the tensors that it keeps; the first one and the MACs over all. */
-function memoryBar(name, row, y, left, wide) {
+/* Ribbons that pass the same rows stand side by side: fused tensors first, what goes up, then what comes down. */
+function bundles(ribbons) {
+  const side = (ribbon) => (ribbon.content === "fused" ? 0 : ribbon.from > ribbon.to ? 1 : 2);
+  let found = [];
+  for (const ribbon of [...ribbons].sort((a, b) => side(a) - side(b) || b.size - a.size)) {
+    const bundle = { ribbons: [ribbon], top: Math.min(ribbon.from, ribbon.to), end: Math.max(ribbon.from, ribbon.to) };
+    const meets = (other) => other.top < bundle.end && bundle.top < other.end;
+    const met = found.filter(meets);
+    found = found.filter((other) => !met.includes(other));
+    found.push({
+      ribbons: [...met, bundle].flatMap((one) => one.ribbons),
+      top: Math.min(...[...met, bundle].map((one) => one.top)),
+      end: Math.max(...[...met, bundle].map((one) => one.end)),
+    });
+  }
+  return found;
+}
+
+/* A memory reaches over the columns of the tensors that it keeps, the MACs over all. One that holds fused tensors but
+   no other outputs reaches only to where these arrive: others pass it by. */
+function memoryBar(name, row, y, left, wide, fused) {
   const memory = drawnMemories[row];
-  const keeps = memory ? memory.keeps + (memory.fuses ? "O" : "") : "WIO";
   const fill = memory ? memoryFill.get(name) : "var(--mac)";
-  const pieces = COLUMNS.map((tensor, i) => [tensor, left + wide * i]).filter(([tensor]) => keeps.includes(tensor));
+  const keeps = memory ? memory.keeps : "WIO";
+  const pieces = COLUMNS.flatMap((tensor, i) => {
+    if (keeps.includes(tensor)) return [[left + wide * i + 4, wide - 8]];
+    return tensor === "O" && memory.fuses && fused ? [[left + wide * i + 4, fused - 1]] : [];
+  });
+  const [begin, end] = [pieces[0][0], pieces[pieces.length - 1][0]];
   const font = { fontWeight: 400, fontSize: "12px", fontFamily: getComputedStyle(document.body).fontFamily };
-  const [[, begin]] = pieces;
-  const end = pieces[pieces.length - 1][1] + wide;
   return s(
     "g",
-    { tip: () => `${name}\nkeeps ${keeps}` },
-    s("rect", { x: begin + 4, y: y + BAR / 2 - 0.75, width: end - begin - 8, height: 1.5, style: { fill } }),
-    pieces.map(([, x]) => s("rect", { x: x + 4, y, width: wide - 8, height: BAR, rx: 2, style: { fill } })),
+    { tip: () => `${name}\nkeeps ${[...keeps].join(", ")}${memory && memory.fuses ? " and fused tensors" : ""}` },
+    s("rect", { x: begin, y: y + BAR / 2 - 0.75, width: end - begin, height: 1.5, style: { fill } }),
+    pieces.map(([x, width]) => s("rect", { x, y, width, height: BAR, rx: 2, style: { fill } })),
     text(0, y + BAR, shortened(name, left - 8, font), { class: "mark" }),
   );
 }

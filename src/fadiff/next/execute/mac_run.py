@@ -1,0 +1,149 @@
+"""One MAC layer as it runs: real tiles in its outer loops, one product for each turn of them.
+
+Values move from the first memory into the homes of W and I, if there is no axis above them, on the turns on which the
+nest says so. What the loops further in do with a tile is counted as traffic of index ranges. The product of a turn is
+computed at once, from the values in the tiles.
+"""
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from fadiff.next.execute.data import Floats
+from fadiff.next.execute.ledger import Moved
+from fadiff.next.execute.legs import Sums
+from fadiff.next.execute.nest import Block, Lanes, Leg, P, Q
+from fadiff.next.execute.operands import Box, Source, Tile, input_box, weight_box
+from fadiff.next.execute.outlet import Outlet
+from fadiff.next.execute.shared import SharedWalk
+from fadiff.next.execute.traffic import Traffic
+from fadiff.workload import Layer
+
+TURNS = 1 << 13
+"""Turns of a layer's outer loops that are always walked with real tiles."""
+TURN_MACS = 1 << 20
+"""More turns than that are walked too if each does so much work."""
+MATRIX_VALUES = 1 << 24
+"""Values of an input laid out as a matrix, at a time."""
+Tick = Callable[[int], None]
+
+
+class MacRun:
+    """The execution of one MAC layer, piece by piece."""
+
+    def __init__(self, traffic: Traffic, walk: SharedWalk, weights: Source, inputs: Source, outlet: Outlet) -> None:
+        self.traffic, self.walk = traffic, walk
+        self.counts = traffic.zeros()
+        self._nest, self._layer, self._outlet = traffic.nest, traffic.nest.layer, outlet
+        self._tiles = {"W": Tile(weights), "I": Tile(inputs)}
+        self._depth = self._walked()
+        self._homes = {i: leg for i, leg in enumerate(self._nest.legs) if self._is_walked_home(leg)}
+        self.moved = dict.fromkeys(self._homes, Moved(0, 0))
+        self._unwalked = set("WI") - {leg.tensor for leg in self._homes.values()}
+        self._at = [[i for i, leg in self._homes.items() if leg.place == item] for item in range(self._depth)]
+        self._held = {i: [self._nest.held(leg.inner, d) for d in range(8)] for i, leg in self._homes.items()}
+        self._sums: dict[tuple[int, ...], Floats] = {}
+
+    def _walked(self) -> int:
+        """How many of the outer loops are walked turn by turn: those above homes, if they turn few enough times."""
+        homes = [leg.inner for leg in self._nest.legs if leg.outer == 0 and leg.tensor in "WI"]
+        outer = self._nest.items[: max(self._nest.above(node) for node in (1, *(n for n in homes if n < self._nest.macs)))]
+        turns, depth = len(self.walk.pieces), 0
+        for item in outer:
+            if isinstance(item, Lanes):
+                break
+            turns *= self._nest.factors[item.node][item.dim]
+            if turns > max(TURNS, self._layer.macs // TURN_MACS):
+                break
+            depth += 1
+        return depth
+
+    def _is_walked_home(self, leg: Leg) -> bool:
+        """Whether values really move on a leg: from the first memory to a home all of whose loops are walked."""
+        above = self._nest.above(leg.inner)
+        return leg.tensor in "WI" and leg.outer == 0 and leg.inner != self._nest.macs and above <= self._depth
+
+    def run(self, number: int, tick: Tick) -> None:
+        """Computes one piece; `tick` is told of MACs as they are done."""
+        block = self.walk.pieces[number].block
+        for tensor in self._unwalked:
+            self._tiles[tensor].drop()
+        sums, due = self.walk.begin_piece(number, self.counts)
+        self.counts += self.traffic.below(0, block, sums)
+        for entry in due:
+            if entry.leg in self._homes:
+                self._bring(entry.leg, block, slides=self.walk.slid_from(number, entry) is not None)
+        self._turn(0, block, sums, tick)
+
+    def _turn(self, item: int, block: Block, sums: Sums, tick: Tick) -> None:
+        """The walked loops from an item inwards."""
+        if item == self._depth:
+            self._multiply(block, sums.last)
+            tick(prod(lens[0] for lens in block.lens))
+            return
+        previous = None
+        for now, state in self.traffic.turns(item, block, sums):
+            for number in self._at[item]:
+                self._bring(number, now, slides=self._homes[number].slides and previous is not None)
+            self._turn(item + 1, now, state, tick)
+            previous = now
+
+    def _bring(self, number: int, block: Block, *, slides: bool) -> None:
+        """Carries out the transfer of a leg."""
+        tensor = self._homes[number].tensor
+        held = [min(lens[0], most) for lens, most in zip(block.lens, self._held[number], strict=True)]
+        taken, before = self._tiles[tensor].bring(self._box(tensor, block, held), slides=slides), self.moved[number]
+        self.moved[number] = Moved(before.wanted + taken.wanted, before.data + taken.data)
+
+    def _box(self, tensor: str, block: Block, lens: list[int]) -> Box:
+        if tensor == "W":
+            return weight_box(block.starts, lens)
+        return input_box(self._layer, block.starts, lens)
+
+    def _multiply(self, block: Block, last: bool) -> None:
+        """The product of a block, from the tiles in the homes, or from where an operand lies if that is not walked."""
+        lens = [lens[0] for lens in block.lens]
+        boxes = {tensor: self._box(tensor, block, lens) for tensor in self._tiles}
+        for tensor in self._unwalked:
+            if self._tiles[tensor].box != boxes[tensor]:
+                self._tiles[tensor].bring(boxes[tensor])
+        weights, inputs = (self._tiles[tensor].read(boxes[tensor]) for tensor in "WI")
+        sums = product(self._layer, weights, inputs, lens[P], lens[Q])
+        g, n, k, _, p, q, _, _ = block.starts
+        corner = (g, k, n, p, q)
+        if corner in self._sums:
+            sums += self._sums.pop(corner)
+        if last:
+            self._outlet.drain(sums, corner)
+        else:
+            self._sums[corner] = sums
+
+
+def product(layer: Layer, weights: Floats, inputs: Floats, p: int, q: int) -> Floats:
+    """Sums ``[g, k, n, p, q]`` of weights ``[g, k, c, r, s]`` and inputs ``[g, n, c, rows, columns]``."""
+    g, k, c, r, s = weights.shape
+    n = inputs.shape[1]
+    if p * q * r * s == 1:
+        return (weights[..., 0, 0] @ inputs[..., 0, 0].transpose(0, 2, 1)).reshape(g, k, n, 1, 1)
+    if r * s * n == 1 and inputs.shape[3:] == (p, q):
+        return (weights[..., 0, 0] @ inputs.reshape(g, c, p * q)).reshape(g, k, n, p, q)
+    by_g, by_n, by_c, by_row, by_col = inputs.strides
+    (stride_p, stride_q), (dilation_r, dilation_s) = layer.stride, layer.dilation
+    window = as_strided(
+        inputs,
+        (g, c, r, s, n, p, q),
+        (by_g, by_c, by_row * dilation_r, by_col * dilation_s, by_n, by_row * stride_p, by_col * stride_q),
+        writeable=False,
+    )
+    sums: Floats = np.zeros((g, k, n, p, q), weights.dtype)
+    images = max(1, MATRIX_VALUES // (g * r * s * p * q))
+    for first in range(0, n, images):
+        some = window[:, :, :, :, first : first + images]
+        channels = max(1, MATRIX_VALUES // (g * r * s * some.shape[4] * p * q))
+        for at in range(0, c, channels):
+            columns = some[:, at : at + channels].reshape(g, -1, some.shape[4] * p * q)
+            found = weights[:, :, at : at + channels].reshape(g, k, -1) @ columns
+            sums[:, :, first : first + images] += found.reshape(g, k, -1, p, q)
+    return sums

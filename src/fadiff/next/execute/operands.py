@@ -1,0 +1,188 @@
+"""Where a layer's operands lie, and tiles of them on chip.
+
+A box is a range of each axis of an operand: of ``W[G, K, C, R, S]``, or of ``I[G, N, C, rows, columns]``, whose rows and
+columns are counted with padding.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fadiff.next.execute.data import Floats, FloatType, Pads, Span, Words
+from fadiff.next.execute.nest import IMAGE, C, G, K, N, R, S
+from fadiff.workload import Dims, Layer
+
+Box = tuple[Span, Span, Span, Span, Span]
+ROWS, COLS = 3, 4
+"""Axes of an input box along which windows slide."""
+
+
+def weight_box(starts: Sequence[int], lens: Sequence[int]) -> Box:
+    """The weights of a block."""
+    g, k, c, r, s = [(starts[d], starts[d] + lens[d]) for d in (G, K, C, R, S)]
+    return g, k, c, r, s
+
+
+def input_box(layer: Layer, starts: Sequence[int], lens: Sequence[int]) -> Box:
+    """The inputs of a block, with the rows and columns that strides leave out."""
+    g, n, c = [(starts[d], starts[d] + lens[d]) for d in (G, N, C)]
+    lines: list[Span] = []
+    for (p, r), stride, dilation in zip(IMAGE, layer.stride, layer.dilation, strict=True):
+        first = starts[p] * stride + starts[r] * dilation
+        lines.append((first, first + (lens[p] - 1) * stride + (lens[r] - 1) * dilation + 1))
+    return g, n, c, lines[0], lines[1]
+
+
+class Taken(NamedTuple):
+    """Values of a box, padding as zeros; how many come from the first memory, with padding (`wanted`) and without."""
+
+    values: Floats
+    wanted: int
+    data: int
+
+
+class Source(Protocol):
+    """An operand where it lies."""
+
+    def take(self, box: Box) -> Taken:
+        """Takes a box."""
+        ...
+
+
+class Weights:
+    """W as it lies in the first memory, or in the one that fuses; `look` finds it, ``[G, K, C, R, S]``."""
+
+    def __init__(self, look: Callable[[], Words], dtype: FloatType) -> None:
+        self._look, self._dtype = look, dtype
+
+    def take(self, box: Box) -> Taken:
+        """Takes a box."""
+        values = self._look()[_slices(box)].astype(self._dtype, order="C")
+        return Taken(values, values.size, values.size)
+
+
+class Part(NamedTuple):
+    """One tensor on an input port: its channels among all, how to find it, ``[N, channels, P', Q']``, its padding."""
+
+    channels: Span
+    look: Callable[[], Words]
+    pads: Pads
+    fused: bool
+
+
+class Inputs:
+    """The input port of a MAC layer: tensors laid end to end along its G*C channels, zeros around each of them."""
+
+    def __init__(self, dims: Dims, parts: Sequence[Part], dtype: FloatType) -> None:
+        self._dims, self._dtype = dims, dtype
+        self._parts: list[tuple[Part, Box]] = []
+        for part in parts:
+            (top, left), (rows, cols) = part.pads, part.look().shape[2:]
+            lines = (top, top + rows), (left, left + cols)
+            self._parts += [(part, (g, (0, dims.N), c, *lines)) for g, c in _rects(dims.C, part.channels)]
+
+    def take(self, box: Box) -> Taken:
+        """Takes a box."""
+        sizes = [end - first for first, end in box]
+        found: Floats | None = None
+        wanted = data = 0
+        for part, there in self._parts:
+            inside = _overlap(box, there)
+            g, n, c, rows, cols = [end - first for first, end in inside]
+            if g <= 0 or c <= 0:
+                continue
+            if not part.fused:
+                wanted += g * n * c * sizes[ROWS] * sizes[COLS]
+            if rows <= 0 or cols <= 0:
+                continue
+            if not part.fused:
+                data += g * n * c * rows * cols
+            values = self._view(part, there)[_slices(inside, [first for first, _ in there])]
+            if [g, n, c, rows, cols] == sizes:
+                return Taken(values.astype(self._dtype, order="C"), wanted, data)
+            found = np.zeros(sizes, self._dtype) if found is None else found
+            found[_slices(inside, [first for first, _ in box])] = values
+        return Taken(np.zeros(sizes, self._dtype) if found is None else found, wanted, data)
+
+    def _view(self, part: Part, there: Box) -> Words:
+        """A part, or some groups and channels of it, as ``[G, N, C, rows, columns]``."""
+        (g0, g1), _, (c0, c1), _, _ = there
+        first = g0 * self._dims.C + c0 - part.channels[0]
+        words = part.look()[:, first : first + (g1 - g0) * (c1 - c0)]
+        return words.reshape(words.shape[0], g1 - g0, c1 - c0, *words.shape[2:]).transpose(1, 0, 2, 3, 4)
+
+    def most_unfused(self, groups: int, channels: int) -> int:
+        """The most channels from the first memory that a tile of so many groups and channels can hold."""
+        if not any(part.fused for part, _ in self._parts):
+            return groups * channels
+        most = 0
+        for g in range(0, self._dims.G, groups):
+            for c in range(0, self._dims.C, channels):
+                tile = ((g, g + groups), (0, 1), (c, c + channels), (0, 1), (0, 1))
+                overlaps = [_overlap(tile, there) for part, there in self._parts if not part.fused]
+                most = max(most, sum(max(0, b - a) * max(0, d - c) for (a, b), _, (c, d), _, _ in overlaps))
+        return most
+
+
+class Tile:
+    """A tile of an operand in a memory: real values, brought from where the operand lies."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.box: Box | None = None
+        self._values: Floats = np.zeros((0,) * 5, np.float32)
+
+    def bring(self, box: Box, *, slides: bool = False) -> Taken:
+        """Brings a box.
+
+        A window that slides keeps what it has of it, and is brought every row or column from its end on.
+        """
+        old = self.box
+        if slides and old is not None:
+            axis = ROWS if old[ROWS] != box[ROWS] else COLS
+            (first, end), there = box[axis], old[axis][1]
+            fresh = (there, end)
+            taken = self._source.take((*box[:ROWS], fresh, box[COLS]) if axis == ROWS else (*box[:COLS], fresh))
+            # It holds the lines up to `there`: the last of them are wanted still, or the first of the fresh are not.
+            lines = np.concatenate((self._values, taken.values), axis)
+            self._values = lines[:, :, :, first - end :] if axis == ROWS else lines[..., first - end :]
+        else:
+            taken = self._source.take(box)
+            self._values = taken.values
+        self.box = box
+        return taken
+
+    def read(self, box: Box) -> Floats:
+        """The values of a box within the tile."""
+        assert self.box is not None
+        return self._values if box == self.box else self._values[_slices(box, [first for first, _ in self.box])]
+
+    def drop(self) -> None:
+        """Forgets what is there."""
+        self.box = None
+
+
+def _rects(width: int, channels: Span) -> Iterator[tuple[Span, Span]]:
+    """A range of the G*C channels as at most three rectangles of groups and of channels within a group."""
+    first, last = channels
+    while first < last:
+        group, channel = divmod(first, width)
+        if channel == 0 and last - first >= width:
+            count = (last - first) // width
+            yield (group, group + count), (0, width)
+            first += count * width
+        else:
+            end = min(width, channel + last - first)
+            yield (group, group + 1), (channel, end)
+            first += end - channel
+
+
+def _overlap(a: Box, b: Box) -> list[Span]:
+    """Where two boxes overlap; ranges that do not are empty or worse."""
+    return [(max(first, other), min(end, last)) for (first, end), (other, last) in zip(a, b, strict=True)]
+
+
+def _slices(box: Sequence[Span], origin: Sequence[int] = (0,) * 5) -> tuple[slice, ...]:
+    """A box, as seen from an origin."""
+    return tuple([slice(first - at, end - at) for (first, end), at in zip(box, origin, strict=True)])

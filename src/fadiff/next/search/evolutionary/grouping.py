@@ -1,0 +1,140 @@
+"""From genomes to legal groups: what runs together, and the condition each layer then runs under.
+
+A *seat* is a layer's place in a plan. Seats are numbered, stand side by side in one table, and serve all individuals
+that take the same plan.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from fadiff.next.search.evolutionary.fitting import Rows
+from fadiff.next.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes, bonds
+from fadiff.next.search.exact.plans import Plan, Run, alone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Bool, Int
+
+    from fadiff.next.schedule import Group
+    from fadiff.next.search.exact.conditions import Condition
+
+MOST_REMEMBERED = 200_000
+"""Choices of a plan that are remembered."""
+
+
+class Grouping:
+    """The groups that genomes ask for, made legal."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self.task = encoding.task
+        workload = self.task.workload
+        self._names = workload.topological
+        self._at = np.array([self.task.number[name] for name in self._names])
+        """Layer numbers in topological order."""
+        self._log_size = np.log(encoding.loop_size)[self._at]
+        self._runs: dict[tuple[int, int], tuple[Run, list[Plan]]] = {}
+        self._chosen: dict[tuple[int, int, bytes], Int[np.ndarray, " layers"] | None] = {}
+        self._first_seat: dict[Plan, int] = {}
+        self._seats: list[tuple[Plan, int]] = []
+        """By seat: the plan, and the layer's place in it."""
+        self._tables: list[Rows] = []
+        """The seats in the order of their numbers, in parts."""
+        self._alone = np.array([self._seat(alone(self.task, layer.name))[0] for layer in workload.layers])
+
+    def seats(self, genomes: Genomes) -> Int[np.ndarray, "individuals layers"]:
+        """The seat of every layer.
+
+        Runs of layers held together by edges of strength are split at their weakest place until each may be a group
+        whose buffers fit; its trip counts are the legal ones nearest to the mean of what its layers wish.
+        """
+        seats = np.tile(self._alone, (genomes.individuals, 1))
+        bond = bonds(self.task, genomes.strength)
+        wish = np.ascontiguousarray(genomes.wish[:, self._at], dtype=np.int8)
+        for i in np.flatnonzero((bond >= STRENGTHS // 2).any(axis=1)):
+            for start, stop, taken in self._split(bond[i], wish[i]):
+                seats[i, self._at[start:stop]] = taken
+        return seats
+
+    def _split(
+        self, bond: Int[np.ndarray, " cut_points"], wish: Int[np.ndarray, "layers wishes"]
+    ) -> Iterator[tuple[int, int, Int[np.ndarray, " layers"]]]:
+        """Runs of layers of one individual, with the seats they take."""
+        cuts = [0, *(np.flatnonzero(bond < STRENGTHS // 2) + 1).tolist(), bond.size + 1]
+        runs = list(pairwise(cuts))
+        while runs:
+            start, stop = runs.pop()
+            if stop - start < 2:
+                continue
+            taken = self._taken(start, stop, wish[start:stop])
+            if taken is not None:
+                yield start, stop, taken
+            else:
+                weakest = start + 1 + int(bond[start : stop - 1].argmin())
+                runs += [(start, weakest), (weakest, stop)]
+
+    def _taken(
+        self, start: int, stop: int, wish: Int[np.ndarray, "layers wishes"]
+    ) -> Int[np.ndarray, " layers"] | None:
+        """The seats of a run in the legal plan nearest to what its layers wish; None without one."""
+        key = (start, stop, wish.tobytes())
+        if key not in self._chosen:
+            if len(self._chosen) == MOST_REMEMBERED:
+                self._chosen.clear()
+            plan = self._nearest(start, stop, wish)
+            self._chosen[key] = None if plan is None else self._seat(plan)
+        return self._chosen[key]
+
+    def _nearest(self, start: int, stop: int, wish: Int[np.ndarray, "layers wishes"]) -> Plan | None:
+        if (start, stop) not in self._runs:
+            run = Run(self.task, self._names[start:stop])
+            shared = map(run.plan, run.chosen()) if stop - start == 2 else ()
+            self._runs[start, stop] = run, [plan for plan in shared if plan.group.trips.X > 1]
+        run, channel_plans = self._runs[start, stop]
+        wanted = (wish[:, :-1] / SHARES * self._log_size[start:stop]).mean(axis=0)
+        plan = run.nearest_plan(wanted[:4].tolist())
+        outside = bool(wish[0, -1])
+        found = [plan] if plan is not None else []
+        found += [one for one in channel_plans if one.group.nesting.startswith("GX") == outside]
+        return min(found, key=lambda one: np.square(np.log(one.group.trips) - wanted).sum(), default=None)
+
+    def alone(
+        self, seats: Int[np.ndarray, "individuals layers"], broken: Bool[np.ndarray, "individuals layers"]
+    ) -> Int[np.ndarray, "individuals layers"]:
+        """The seats with some layers (whole groups) on their own."""
+        return np.where(broken, self._alone, seats)
+
+    def condition(self, seat: int) -> Condition:
+        """The condition of a seat."""
+        plan, turn = self._seats[seat]
+        return plan.conditions[turn]
+
+    def groups(self, seats: Int[np.ndarray, " layers"]) -> tuple[Group, ...]:
+        """The groups of one individual, in execution order."""
+        return tuple(dict.fromkeys(self._seats[seat][0].group for seat in seats[self._at].tolist()))
+
+    def rows(self, seats: Int[np.ndarray, "individuals layers"]) -> Rows:
+        """Individuals as rows, layer by layer; a row's group is the row of its first layer."""
+        if len(self._tables) > 1:
+            self._tables = [jax.tree.map(lambda *parts: np.concatenate(parts, axis=-1), *self._tables)]
+        rows: Rows = jax.tree.map(lambda table: table[..., seats.ravel()], self._tables[0])
+        individual = np.repeat(np.arange(len(seats)), seats.shape[1])
+        return rows._replace(group=(np.asarray(rows.group) + individual * seats.shape[1]).astype(np.int32))
+
+    def _seat(self, plan: Plan) -> Int[np.ndarray, " layers"]:
+        """The seats of a plan."""
+        count = len(plan.conditions)
+        if plan not in self._first_seat:
+            self._first_seat[plan] = len(self._seats)
+            self._seats += [(plan, turn) for turn in range(count)]
+            packed = self.task.rows(plan.conditions, [self.task.all_room] * count, (0.0, 0.0))
+            first = np.full(count, self.task.number[plan.group.layers[0]])
+            live = np.array(plan.live_bytes, dtype=np.float32)
+            self._tables.append(Rows(packed.layers, packed.fusion, first, live, packed.must_hold))
+        return self._first_seat[plan] + np.arange(count)
