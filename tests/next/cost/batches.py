@@ -2,11 +2,15 @@
 
 from random import Random
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fadiff.next.hardware import Machine
+from fadiff.next.cost.model import layer_costs
+from fadiff.next.hardware import Machine, pack_machine
 from fadiff.next.schedule import Group, Schedule
-from fadiff.next.schedule.arrays import pack_schedule
+from fadiff.next.schedule.arrays import fuse, pack_edges, pack_layers, pack_schedule
+from fadiff.next.schedule.nest import Nest
 from fadiff.workload import Dims, Input, Layer, Workload
 from next.oracle import schedules
 from next.oracle.machines import known_machines
@@ -25,6 +29,10 @@ ATTENTION = [
 ]
 WORKLOAD = Workload("drawn", (*RESIDUAL, *ATTENTION))
 """A residual block, a strided convolution, and attention, three times, whose keys arrive over the weight port."""
+LAYERS = pack_layers(WORKLOAD)
+EDGES = len(WORKLOAD.edges)
+BATCH = 4
+"""Schedules in a batch: always as many, since every other number would be compiled again."""
 
 MACHINES = {machine.name: machine for machine in known_machines()}
 """Roomy machines of seven kinds."""
@@ -63,3 +71,28 @@ def stacked(batch):
         return np.stack(parts, axis=-2)
 
     return stack(*packed)
+
+
+def batch_of(machine, start=0, make=drawn):
+    return [make(machine, seed) for seed in range(start, start + BATCH)]
+
+
+def on_jax(values):
+    return jax.tree.map(jnp.asarray, values)
+
+
+def costs_of(structure, layers, mapping, fusion, numbers, **settings):
+    return layer_costs(Nest(structure, layers, mapping, fusion, **settings), numbers)
+
+
+def sigma_of(schedule):
+    return np.array([float(schedule.is_fused(edge)) for edge in schedule.workload.edges])
+
+
+def relaxed(machine, packed, sigma, numbers=None, factors=None, **settings):
+    """Costs of layers as a function of what a search moves: factors, sigmas, and the machine's numbers."""
+    fusion = packed.fusion
+    fusion = fuse(pack_edges(WORKLOAD), sigma, fusion.shared, fusion.shared_rank, fusion.tile)
+    mapping = packed.mapping if factors is None else packed.mapping._replace(factors=factors)
+    numbers = pack_machine(machine) if numbers is None else numbers
+    return costs_of(machine.structure, LAYERS, mapping, fusion, numbers, **settings)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff.errors import FadiffError
 from fadiff.next.analysis.breakdown import breakdown, first_memory_bytes, shared_trips
+from fadiff.next.analysis.units import change_text, plural
 from fadiff.next.hardware import Memory, machine_to_json
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _called(schedule: Schedule) -> str:
 
 def _summary(before: Evaluation, after: Evaluation, gained: int, lost: int, *, same_machine: bool) -> str:
     told = ", ".join(
-        f"{name} {_percent(new / old - 1)}"
+        f"{name} {change_text(new / old - 1)}"
         for name, old, new in (
             ("EDP", before.edp_uj_cycles, after.edp_uj_cycles),
             ("energy", before.energy_pj, after.energy_pj),
@@ -131,7 +132,7 @@ def _summary(before: Evaluation, after: Evaluation, gained: int, lost: int, *, s
         )
         if old
     )
-    edges = f"{_count(gained, 'more edge')} fused" if gained else ""
+    edges = f"{plural(gained, 'more edge')} fused" if gained else ""
     edges += (" and " if gained and lost else "") + (f"{lost} no longer" if lost else "")
     machines = "" if same_machine else f"on {after.schedule.machine.name} instead of {before.schedule.machine.name}: "
     return f"{machines}{told}; {edges or 'the same edges fused'}"
@@ -139,14 +140,6 @@ def _summary(before: Evaluation, after: Evaluation, gained: int, lost: int, *, s
 
 def _traffic(evaluation: Evaluation) -> float:
     return float(first_memory_bytes(evaluation) @ evaluation.repeat)
-
-
-def _percent(change: float) -> str:
-    return "unchanged" if change == 0 else f"{change:+.2%}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _totals(before: Evaluation, after: Evaluation) -> tuple[Change, ...]:

@@ -7,7 +7,7 @@ cut, what a loop reaches beyond it is left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -19,8 +19,8 @@ from fadiff.next.analysis.transfers import MACS, Leg, is_outer_end, leg_of
 from fadiff.next.hardware import pack_machine
 from fadiff.next.schedule.capacity import needs
 from fadiff.next.schedule.nest import IMAGE_DIMS, RELEVANT_DIMS, SHARED, C, G, Members, N
-from fadiff.next.schedule.nest import Loop as ModelLoop
 from fadiff.next.schedule.rules import Examined
+from fadiff.next.schedule.tiling import shared_dim
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
@@ -123,8 +123,11 @@ class _LayerPrinter:
             if printer.evaluation.words[number, self.i]:
                 self.legs.setdefault(leg_of(flow), []).append(number)
 
+    def number(self, values: object) -> float:
+        return float(np.asarray(values)[self.i])
+
     def at(self, values: object) -> int:
-        return round(float(np.asarray(values)[self.i]))
+        return round(self.number(values))
 
     def named(self, node: int) -> str:
         return self.of.machine.nodes[node].name
@@ -171,7 +174,7 @@ class _LayerPrinter:
         """``P7 (5 trips, last cut to 2) Q14``: the extent of the shared dims in one iteration."""
         told: list[str] = []
         for loop, trips in shared_trips(self.group).items():
-            dim = self.group.x_dim(self.layer.name) or "" if loop == "X" else loop
+            dim = shared_dim(loop, first=self.layer.name == self.group.layers[0])
             d = DIMS.index(dim)
             tile, own = self.at(self.nest.fusion.tile[d]), self.at(self.nest.fusion.shared[d])
             rest = self.layer.dims[d] - (own - 1) * tile
@@ -230,17 +233,13 @@ class _LayerPrinter:
 
     def _moving(self, kind: Literal["load", "store"], tensor: str, leg: Leg, shape: str, note: str, times: int) -> Line:
         memory, flows = leg.inner, self.of.evaluation.flows
-        ends = {
-            self.named(flows[number].memory) + (" (its buffer)" if content_of(flows[number]) == "fused" else "")
-            for number in self.legs[leg]
-            if is_outer_end(flows[number])
-        }
-        outer = " and ".join(sorted(ends))
+        ends = sorted({flows[number].memory for number in self.legs[leg] if is_outer_end(flows[number])})
+        buffered = self.structure.fuses if not leg.inward and self.number(self.nest.fusion.copied) else None
+        outer = " and ".join(self.named(end) + " (its buffer)" * (end == buffered) for end in ends)
         where = f"{outer} -> {self.named(memory)}" if leg.inward else f"{self.named(memory)} -> {outer}"
         held = self.of.need.tiles.running.get((memory, leg.tensor)) if self.layer.is_mac else None
-        size = self._sum_tile(memory) if held is None else float(np.asarray(held)[self.i])
-        if memory == self.structure.fuses and leg.tensor == "O" and not leg.inward:
-            size = size or float(np.asarray(self.of.need.buffer)[self.i])
+        size = self._sum_tile(memory) if held is None else self.number(held)
+        size = self.number(self.of.need.buffer) if memory == buffered else size
         above = self.structure.axes_between(SHARED, memory)
         return Line(
             indent=0,
@@ -292,35 +291,27 @@ class _LayerPrinter:
         notes: list[str] = []
         if memory == self.structure.home(tensor):
             source = next((operand.source for operand in self.layer.inputs if operand.port == "weight"), None)
-            if tensor == "W" and source:
+            if tensor == "W" and source and not self.number(self.nest.fusion.fused_weight):
                 notes.append(f"from {source}")
             channels, fused = self.layer.dims.G * self.layer.dims.C, self.at(self.nest.fusion.fused_channels)
             if tensor == "I" and fused:
                 notes.append(f"{channels - fused} of {channels} channels")
         if tensor == "I":
-            notes += [
-                self._sliding(memory, loop) for loop in self.nest.loops_above(memory) if self._slides(memory, loop)
-            ]
+            notes += self._sliding(memory)
         kept = self.of.need.tiles.kept.get((memory, tensor))
-        if kept is not None and float(np.asarray(kept)[self.i]) > 0:
+        if kept is not None and self.number(kept) > 0:
             notes.append("pinned for the whole group" if times == 1 else "stays for a next iteration")
         return notes
 
-    def _slides(self, memory: int, loop: ModelLoop) -> bool:
-        image = next((i for i, dims in enumerate(IMAGE_DIMS) if loop.dim in dims), None)
-        if image is None or not self.at(self.nest.slides(memory, loop)):
-            return False
-        return self._fresh(memory, loop.dim, image) < self.at(self.nest.box(memory)[image])
-
-    def _fresh(self, memory: int, dim: int, image: int) -> int:
-        """Rows or columns that a window's next tile adds."""
-        step = self.layer.stride if dim == IMAGE_DIMS[image][0] else self.layer.dilation
-        return self.at(self.nest.held(memory, dim)) * step[image]
-
-    def _sliding(self, memory: int, loop: ModelLoop) -> str:
-        image = next(i for i, dims in enumerate(IMAGE_DIMS) if loop.dim in dims)
-        fresh = self._fresh(memory, loop.dim, image)
-        return f"slides: {fresh} more {('rows', 'columns')[image]} after the first turn of a sweep"
+    def _sliding(self, memory: int) -> Iterator[str]:
+        """Where the window's next tile brings only some rows or columns."""
+        for loop in self.nest.loops_above(memory):
+            for image, (out, kernel) in enumerate(IMAGE_DIMS):
+                if loop.dim in (out, kernel) and self.at(self.nest.slides(memory, loop)):
+                    step = (self.layer.stride if loop.dim == out else self.layer.dilation)[image]
+                    fresh = self.at(self.nest.held(memory, loop.dim)) * step
+                    if fresh < self.at(self.nest.box(memory)[image]):
+                        yield f"slides: {fresh} more {('rows', 'columns')[image]} after the first turn of a sweep"
 
     def _shape(self, tensor: str, memory: int) -> str:
         """The extents of a tile, ``[K32 C64]``; of I its box, H rows and V columns."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fadiff.next.schedule import Group
     from fadiff.workload import Layer
 
-__all__ = ["Kind", "Line", "LoopNest", "as_text", "loop_nest", "loop_nests"]
+__all__ = ["Kind", "Line", "LoopNest", "as_text", "loop_nests"]
 
 DIM_NAMES = {
     "G": "groups",
@@ -52,19 +52,12 @@ class LoopNest:
 
 def loop_nests(evaluation: Evaluation) -> tuple[LoopNest, ...]:
     """The nests of all groups, in execution order."""
-    printer = Printer(evaluation)
-    return tuple(_group_nest(evaluation, printer, number) for number in range(len(evaluation.schedule.groups)))
-
-
-def loop_nest(evaluation: Evaluation, group: int) -> LoopNest:
-    """The nest of the group at a place in execution order."""
-    return _group_nest(evaluation, Printer(evaluation), group)
-
-
-def _group_nest(evaluation: Evaluation, printer: Printer, number: int) -> LoopNest:
-    group = evaluation.schedule.groups[number]
-    parts = [printer.lines(name) for name in group.layers]
-    return LoopNest(number, group.layers, tuple(_nest(evaluation.schedule.machine, group, number, parts)))
+    printer, machine = Printer(evaluation), evaluation.schedule.machine
+    nests: list[LoopNest] = []
+    for number, group in enumerate(evaluation.schedule.groups):
+        parts = [printer.lines(name) for name in group.layers]
+        nests.append(LoopNest(number, group.layers, tuple(_nest(machine, group, number, parts))))
+    return tuple(nests)
 
 
 def as_text(evaluation: Evaluation, nest: LoopNest) -> str:

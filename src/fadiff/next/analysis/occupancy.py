@@ -35,8 +35,8 @@ class Part:
 
 def needed_bytes(schedule: Schedule) -> dict[str, np.ndarray]:
     """By memory below the first: bytes in one instance while each layer runs, ``[layers]``."""
-    examined = Examined(schedule)
-    return _named(schedule, _needs(examined))
+    total = _needs(Examined(schedule)).total
+    return {schedule.machine.nodes[memory].name: np.asarray(held) for memory, held in total.items()}
 
 
 def occupancy(schedule: Schedule) -> dict[str, dict[str, tuple[Part, ...]]]:
@@ -58,10 +58,6 @@ def occupancy(schedule: Schedule) -> dict[str, dict[str, tuple[Part, ...]]]:
 
 def _needs(examined: Examined) -> Needs:
     return needs(examined.nest, examined.placement, pack_machine(examined.machine))
-
-
-def _named(schedule: Schedule, need: Needs) -> dict[str, np.ndarray]:
-    return {schedule.machine.nodes[memory].name: np.asarray(total) for memory, total in need.total.items()}
 
 
 def _buffer_tiles(examined: Examined, group: Group) -> Iterator[tuple[str, float]]:

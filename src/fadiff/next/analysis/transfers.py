@@ -15,17 +15,14 @@ import numpy as np
 from fadiff.next.analysis.breakdown import Content, content_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from fadiff.next.cost.evaluate import Evaluation
     from fadiff.next.cost.flows import Flow
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Bytes that a layer, or a network, moves from one memory to another, all repeats together."""
+    """Bytes that a network moves from one memory to another."""
 
-    layer: str
     source: str | None
     """None: the MACs."""
     target: str | None
@@ -63,53 +60,29 @@ def is_outer_end(flow: Flow) -> bool:
 
 
 def transfers(evaluation: Evaluation) -> tuple[Transfer, ...]:
-    """Every transfer of every layer, layers in the workload's order; empty ones are left out."""
-    names = [layer.name for layer in evaluation.schedule.workload.layers]
-    moved, energy = _moved(evaluation)
-    return tuple(
-        transfer
-        for i, name in enumerate(names)
-        for transfer in _transfers(evaluation, name, moved[:, i] * evaluation.repeat[i], energy[:, i])
-    )
-
-
-def total_transfers(evaluation: Evaluation) -> tuple[Transfer, ...]:
-    """Transfers of the whole network; `layer` is the workload's name."""
-    moved, energy = _moved(evaluation)
-    return tuple(
-        _transfers(evaluation, evaluation.schedule.workload.name, moved @ evaluation.repeat, energy.sum(axis=1))
-    )
-
-
-def _moved(evaluation: Evaluation) -> tuple[Float[np.ndarray, "flows layers"], Float[np.ndarray, "flows layers"]]:
-    """Bytes at every outer end in one execution, and the energy of both ends of its transfer, repeats counted."""
+    """The transfers of a network, repeats counted; empty ones are left out."""
     flows, machine = evaluation.flows, evaluation.schedule.machine
-    word_bits = dict(zip(machine.structure.memories, (memory.word_bits for memory in machine.memories), strict=True))
-    moved = evaluation.words * np.array([[word_bits[flow.memory] / 8] for flow in flows])
-    spent = evaluation.energy_parts_pj[1:] * evaluation.repeat
+    word_bytes = {machine.number[memory.name]: memory.word_bits / 8 for memory in machine.memories}
+    moved = evaluation.words * np.array([[word_bytes[flow.memory]] for flow in flows])
+    spent = evaluation.energy_parts_pj[1:]
     energy = np.where(np.array([[is_outer_end(flow)] for flow in flows]), spent, 0.0)
     for i, flow in enumerate(flows):
         if is_outer_end(flow):
             continue
         way = [k for k, other in enumerate(flows) if is_outer_end(other) and leg_of(other) == leg_of(flow)]
-        alike = np.array([[_kind(flows[k]) == _kind(flow)] for k in way])
-        share = moved[way] * alike
+        share = moved[way] * np.array([[_kind(flows[k]) == _kind(flow)] for k in way])
         for otherwise in (moved[way], np.ones_like(share)):
             share = np.where(share.sum(axis=0) > 0, share, otherwise)
         energy[way] += share / share.sum(axis=0) * spent[i]
-    return moved, energy
+    found: list[Transfer] = []
+    totals = zip(flows, (moved @ evaluation.repeat).tolist(), (energy @ evaluation.repeat).tolist(), strict=True)
+    for flow, size, used in totals:
+        if is_outer_end(flow) and (size or used):
+            ends = machine.nodes[flow.memory].name, None if flow.other is None else machine.nodes[flow.other].name
+            source, target = ends if flow.action == "read" else ends[::-1]
+            found.append(Transfer(source, target, content_of(flow), size, used))
+    return tuple(found)
 
 
 def _kind(flow: Flow) -> str:
     return {"fused": "finished"}.get(flow.what, flow.what) if flow.tensor == "O" else "operand"
-
-
-def _transfers(evaluation: Evaluation, name: str, moved: np.ndarray, energy: np.ndarray) -> list[Transfer]:
-    nodes = evaluation.schedule.machine.nodes
-    found: list[Transfer] = []
-    for flow, size, spent in zip(evaluation.flows, moved.tolist(), energy.tolist(), strict=True):
-        if is_outer_end(flow) and (size or spent):
-            ends = nodes[flow.memory].name, None if flow.other is None else nodes[flow.other].name
-            source, target = ends if flow.action == "read" else ends[::-1]
-            found.append(Transfer(name, source, target, content_of(flow), size, spent))
-    return found

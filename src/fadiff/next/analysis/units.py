@@ -24,6 +24,15 @@ def count_text(count: float) -> str:
     return f"{count / 1000**power:.3g} {('', 'K', 'M', 'G', 'T')[power]}".rstrip()
 
 
+def plural(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "layer"), plural(2, "layer")
+    ('1 layer', '2 layers')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def change_text(change: float) -> str:
     """A relative change.
 

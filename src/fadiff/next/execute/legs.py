@@ -5,17 +5,18 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fadiff.next.execute.data import Span
-from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, Lanes, Leg, Lens, Loop, Nest, cut, deal
+from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, Lanes, Leg, Lens, Nest, cut, deal
+from fadiff.next.execute.tensors import Span
 
 Image = tuple[Span, Span]
 """The rows and the columns of an operand, first and end, that are data: the others are padding."""
 
-LEAVING, LEAVING_FINISHED, ARRIVING, FINISHED, RELOADED = range(5)
-"""Slots of O."""
 WRITTEN, READ, DATA = range(3)
 """Slots of W and I; from `DATA` on one for each image of I."""
+LEAVING, LEAVING_FINISHED, ARRIVING, FINISHED, RELOADED = range(5)
+"""Slots of O."""
 ALL = -1
 
 
@@ -39,24 +40,19 @@ class Lines(NamedTuple):
 
 
 class LegTraffic:
-    """One leg, with what it has found so far. `images` are those at its outer end."""
+    """One leg, with what it has found so far. `images` are those that lie at its outer end."""
 
     def __init__(self, nest: Nest, leg: Leg, images: Sequence[Image]) -> None:
-        self.leg, self.images, self._nest = leg, images, nest
+        self.leg, self._images, self._nest = leg, images, nest
+        self.slots = RELOADED + 1 if leg.tensor == "O" else DATA + len(images)
         above = nest.above(leg.inner)
         self._below = nest.items[leg.place + 1 : above]
         self._between = [nest.lanes(d, leg.outer, leg.inner) for d in range(8)]
-        self._offsets = [nest.offsets(d, above) for d in range(8)]
-        self._whole = [
-            all(nest.lanes(d, -1, node) == 1 for d in REDUCED) for node in (leg.outer, leg.inner)
-        ]  # whether one instance gets all terms of a sum, at the outer and the inner end
+        self._offsets = [np.array(nest.offsets(d, above)) for d in range(8)]
+        # Whether one instance at the outer, and at the inner end gets all terms of a sum.
+        self._whole = [all(nest.lanes(d, -1, node) == 1 for d in REDUCED) for node in (leg.outer, leg.inner)]
         self._lens: dict[tuple[int, Lens], Lens] = {}
         self._lines: dict[object, Lines] = {}
-
-    @property
-    def slots(self) -> int:
-        """Numbers that the leg counts."""
-        return 5 if self.leg.tensor == "O" else DATA + len(self.images)
 
     def operand(self, block: Block, previous: Block | None) -> tuple[int, ...]:
         """The slots of W or I; `previous` is the block one turn ago, if the window has slid since."""
@@ -106,69 +102,57 @@ class LegTraffic:
 
     def _image_lines(self, axis: int, block: Block, previous: Block | None) -> Lines:
         (p, r), stride, dilation = IMAGE[axis], self._nest.layer.stride[axis], self._nest.layer.dilation[axis]
-        lens = (self._at_inner(block, p), self._at_inner(block, r))
-        low = first = block.starts[p] * stride + block.starts[r] * dilation
-        back = None
+        first = block.starts[p] * stride + block.starts[r] * dilation
+        lens, back = (self._at_inner(block, p), self._at_inner(block, r)), None
         if previous is not None and (previous.starts[p], previous.starts[r]) != (block.starts[p], block.starts[r]):
-            low = previous.starts[p] * stride + previous.starts[r] * dilation
-            back = (low - first, self._at_inner(previous, p), self._at_inner(previous, r))
-        end = first + (_reach(lens[0], self._offsets[p]) - 1) * stride + (_reach(lens[1], self._offsets[r]) - 1) * dilation
-        padded = any(low < image[axis][0] or end >= image[axis][1] for image in self.images)
-        key = (axis, lens, back, first if padded else None)
+            before = previous.starts[p] * stride + previous.starts[r] * dilation
+            back = (before - first, self._at_inner(previous, p), self._at_inner(previous, r))
+        key = (axis, lens, back, first if self._images else 0)
         if key not in self._lines:
-            self._lines[key] = self._count_lines(axis, *lens, back, first if padded else None)
+            self._lines[key] = self._count_lines(axis, *lens, back, first)
         return self._lines[key]
 
-    def _count_lines(
-        self, axis: int, p_lens: Lens, r_lens: Lens, back: tuple[int, Lens, Lens] | None, first: int | None
-    ) -> Lines:
-        """Rows or columns of all pairs of lanes, over P and R; `first` is where the first pair starts, if it matters."""
-        stride, dilation = self._nest.layer.stride[axis], self._nest.layer.dilation[axis]
-        at = [np.array(self._offsets[d]) * step for d, step in zip(IMAGE[axis], (stride, dilation), strict=True)]
+    def _count_lines(self, axis: int, p: Lens, r: Lens, back: tuple[int, Lens, Lens] | None, first: int) -> Lines:
+        """Lines of all pairs of lanes, of P and of R, of which the first starts at `first`.
 
-        def ends(p: Lens, r: Lens) -> np.ndarray:
-            return starts + (np.array(p)[:, None] - 1) * stride + (np.array(r) - 1) * dilation + 1
-
-        starts = at[0][:, None] + at[1]
-        stops = ends(p_lens, r_lens)
-        begins = starts if back is None else ends(back[1], back[2]) + back[0]
-        active = (np.array(p_lens) > 0)[:, None] & (np.array(r_lens) > 0)
-        lines = np.where(active, stops - begins, 0)
-        told = active & ~self._shared(axis, starts, p_lens, r_lens)
-        read = int(lines[told].sum())
-        if first is None:
-            return Lines(int(lines.sum()), read, (read,) * len(self.images))
-        data = [np.clip(stops + first, *i[axis]) - np.clip(begins + first, *i[axis]) for i in self.images]
-        return Lines(int(lines.sum()), read, tuple(int(of_image[told].sum()) for of_image in data))
-
-    def _shared(self, axis: int, starts: np.ndarray, p_lens: Lens, r_lens: Lens) -> np.ndarray:
-        """Pairs of lanes whose whole, uncut tile another pair wants too, and before them.
-
-        Only lanes below the last loop over P and R, and below the outer end, lie side by side.
+        `back` says where that one started one turn ago, against `first`, and what the lanes had then.
         """
-        shared = np.zeros(starts.shape, bool)
-        loops = self._nest.items[: self._nest.above(self.leg.inner)]
-        last = max((i for i, item in enumerate(loops) if isinstance(item, Loop) and item.dim in IMAGE[axis]), default=-1)
-        p_fan, r_fan = (self._nest.lanes(d, self.leg.outer, self.leg.inner, last) for d in IMAGE[axis])
+        stride, dilation = self._nest.layer.stride[axis], self._nest.layer.dilation[axis]
+        starts = self._offsets[IMAGE[axis][0]][:, None] * stride + self._offsets[IMAGE[axis][1]] * dilation + first
+
+        def stops_of(outputs: Lens, kernel: Lens) -> NDArray[np.int64]:
+            return starts + (np.array(outputs)[:, None] - 1) * stride + (np.array(kernel) - 1) * dilation + 1
+
+        stops = stops_of(p, r)
+        begins = starts if back is None else stops_of(*back[1:]) + back[0]
+        active = (np.array(p) > 0)[:, None] & (np.array(r) > 0)
+        told = active & ~self._shared(axis, starts, p, r)
+        lines = stops - begins
+        data = [np.clip(stops, *image[axis]) - np.clip(begins, *image[axis]) for image in self._images]
+        return Lines(int(lines[active].sum()), int(lines[told].sum()), tuple(int(image[told].sum()) for image in data))
+
+    def _shared(self, axis: int, starts: NDArray[np.int64], p: Lens, r: Lens) -> NDArray[np.bool_]:
+        """Pairs of lanes whose tile, whole and uncut, a pair before them wants too.
+
+        Only lanes below the outer end and below the last loop over P and R lie side by side.
+        """
+        shared = np.zeros(starts.shape, np.bool_)
+        leg, nest, dims = self.leg, self._nest, IMAGE[axis]
+        last = max((i for i, loop in nest.loops(leg.inner) if loop.dim in dims), default=-1)
+        p_fan, r_fan = (nest.lanes(d, leg.outer, leg.inner, last) for d in dims)
         if p_fan == 1 or r_fan == 1:
             return shared
-        held = [1 if self.leg.inner == self._nest.macs else self._nest.held(self.leg.inner, d) for d in IMAGE[axis]]
-        full = (np.array(p_lens) == held[0])[:, None] & (np.array(r_lens) == held[1])
-        for p in range(0, len(p_lens), p_fan):
-            for r in range(0, len(r_lens), r_fan):
-                fan = (slice(p, p + p_fan), slice(r, r + r_fan))
-                wanted = np.where(full[fan], starts[fan], -1 - np.arange(p_fan * r_fan).reshape(p_fan, r_fan))
-                again = np.ones(wanted.size, bool)
+        full = (np.array(p) == nest.held(leg.inner, dims[0]))[:, None] & (np.array(r) == nest.held(leg.inner, dims[1]))
+        for i in range(0, len(p), p_fan):
+            for j in range(0, len(r), r_fan):
+                fan = (slice(i, i + p_fan), slice(j, j + r_fan))
+                wanted = starts[fan][full[fan]]
+                again = np.ones(wanted.size, np.bool_)
                 again[np.unique(wanted, return_index=True)[1]] = False
-                shared[fan] = again.reshape(wanted.shape)
+                shared[fan][full[fan]] = again
         return shared
 
 
 def _active(lens: Lens) -> int:
     """Lanes that have something to do."""
     return len(lens) - lens.count(0)
-
-
-def _reach(lens: Lens, offsets: Lens) -> int:
-    """How far a block goes, from where it starts to its last lane's end."""
-    return max(offset + length for offset, length in zip(offsets, lens, strict=True) if length)

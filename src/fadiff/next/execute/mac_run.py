@@ -5,20 +5,19 @@ nest says so. What the loops further in do with a tile is counted as traffic of 
 computed at once, from the values in the tiles.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from fadiff.next.execute.data import Floats
 from fadiff.next.execute.ledger import Moved
 from fadiff.next.execute.legs import Sums
-from fadiff.next.execute.nest import Block, Lanes, Leg, P, Q
+from fadiff.next.execute.nest import Block, Lanes, P, Q
 from fadiff.next.execute.operands import Box, Source, Tile, input_box, weight_box
 from fadiff.next.execute.outlet import Outlet
-from fadiff.next.execute.shared import SharedWalk
-from fadiff.next.execute.traffic import Traffic
+from fadiff.next.execute.tensors import Floats
+from fadiff.next.execute.traffic import SharedWalk, Traffic
 from fadiff.workload import Layer
 
 TURNS = 1 << 13
@@ -37,21 +36,20 @@ class MacRun:
         self.traffic, self.walk = traffic, walk
         self.counts = traffic.zeros()
         self._nest, self._layer, self._outlet = traffic.nest, traffic.nest.layer, outlet
+        homes = {i: leg for i, leg in enumerate(self._nest.legs) if leg.tensor in "WI" and leg.outer == 0}
+        self._depth = self._walked(leg.inner for leg in homes.values() if leg.inner != self._nest.macs)
+        self._homes = {i: leg for i, leg in homes.items() if self._nest.above(leg.inner) <= self._depth}
+        self._homes = {i: leg for i, leg in self._homes.items() if leg.inner != self._nest.macs}
+        self.moved = dict.fromkeys(self._homes, Moved())
         self._tiles = {"W": Tile(weights), "I": Tile(inputs)}
-        self._depth = self._walked()
-        self._homes = {i: leg for i, leg in enumerate(self._nest.legs) if self._is_walked_home(leg)}
-        self.moved = dict.fromkeys(self._homes, Moved(0, 0))
         self._unwalked = set("WI") - {leg.tensor for leg in self._homes.values()}
-        self._at = [[i for i, leg in self._homes.items() if leg.place == item] for item in range(self._depth)]
         self._held = {i: [self._nest.held(leg.inner, d) for d in range(8)] for i, leg in self._homes.items()}
         self._sums: dict[tuple[int, ...], Floats] = {}
 
-    def _walked(self) -> int:
+    def _walked(self, homes: Iterable[int]) -> int:
         """How many of the outer loops are walked turn by turn: those above homes, if they turn few enough times."""
-        homes = [leg.inner for leg in self._nest.legs if leg.outer == 0 and leg.tensor in "WI"]
-        outer = self._nest.items[: max(self._nest.above(node) for node in (1, *(n for n in homes if n < self._nest.macs)))]
         turns, depth = len(self.walk.pieces), 0
-        for item in outer:
+        for item in self._nest.items[: max(map(self._nest.above, (1, *homes)))]:
             if isinstance(item, Lanes):
                 break
             turns *= self._nest.factors[item.node][item.dim]
@@ -60,21 +58,15 @@ class MacRun:
             depth += 1
         return depth
 
-    def _is_walked_home(self, leg: Leg) -> bool:
-        """Whether values really move on a leg: from the first memory to a home all of whose loops are walked."""
-        above = self._nest.above(leg.inner)
-        return leg.tensor in "WI" and leg.outer == 0 and leg.inner != self._nest.macs and above <= self._depth
-
     def run(self, number: int, tick: Tick) -> None:
         """Computes one piece; `tick` is told of MACs as they are done."""
         block = self.walk.pieces[number].block
         for tensor in self._unwalked:
             self._tiles[tensor].drop()
-        sums, due = self.walk.begin_piece(number, self.counts)
+        sums = self.walk.begin_piece(number, self.counts)
         self.counts += self.traffic.below(0, block, sums)
-        for entry in due:
-            if entry.leg in self._homes:
-                self._bring(entry.leg, block, slides=self.walk.slid_from(number, entry) is not None)
+        for entry, previous in self.walk.due(number):
+            self._bring(entry.leg, block, slides=previous is not None)
         self._turn(0, block, sums, tick)
 
     def _turn(self, item: int, block: Block, sums: Sums, tick: Tick) -> None:
@@ -85,13 +77,16 @@ class MacRun:
             return
         previous = None
         for now, state in self.traffic.turns(item, block, sums):
-            for number in self._at[item]:
-                self._bring(number, now, slides=self._homes[number].slides and previous is not None)
+            for number, leg in self._homes.items():
+                if leg.place == item:
+                    self._bring(number, now, slides=leg.slides and previous is not None)
             self._turn(item + 1, now, state, tick)
             previous = now
 
     def _bring(self, number: int, block: Block, *, slides: bool) -> None:
-        """Carries out the transfer of a leg."""
+        """Carries out the transfer of a leg, if it is one on which values really move."""
+        if number not in self._homes:
+            return
         tensor = self._homes[number].tensor
         held = [min(lens[0], most) for lens, most in zip(block.lens, self._held[number], strict=True)]
         taken, before = self._tiles[tensor].bring(self._box(tensor, block, held), slides=slides), self.moved[number]

@@ -97,7 +97,7 @@ class Leg:
     tensor: str
     outer: int
     inner: int
-    place: int = -1
+    place: int
     slides: bool = False
 
 
@@ -122,8 +122,12 @@ class Nest:
         """How many of the items stand above a node."""
         return sum(item.node < node for item in self.items)
 
+    def loops(self, node: int) -> list[tuple[int, Loop]]:
+        """The loops above a node, with their numbers."""
+        return [(i, item) for i, item in enumerate(self.items[: self.above(node)]) if isinstance(item, Loop)]
+
     def held(self, node: int, dim: int) -> int:
-        """x_m: what one instance of a memory holds of a dim, when nothing is cut."""
+        """x_m: what one instance of a memory, or of the MACs, holds of a dim when nothing is cut."""
         return min(self.tile[dim], prod(factors[dim] for factors in self.factors[node:]))
 
     def lanes(self, dim: int, outer: int, inner: int, since: int = -1) -> int:
@@ -140,7 +144,7 @@ class Nest:
         return found
 
     def instances(self, block: Block, node: int) -> int:
-        """Instances of a node in use: of each axis above it the lanes that the first turn of a block uses, multiplied."""
+        """Instances of a node in use: lanes that the first turn of a block uses of each axis above it, multiplied."""
         lens, found = [lanes[0] for lanes in block.lens], 1
         for item in self.items[: self.above(node)]:
             if isinstance(item, Loop):
@@ -163,28 +167,25 @@ class Nest:
 
 
 def build_nest(
-    layer: Layer, machine: Machine, mapping: Mapping, tile: Dims, trips: Dims, chains: MappingOf[str, tuple[int, ...]]
+    layer: Layer, machine: Machine, mapping: Mapping, tile: Dims, chains: MappingOf[str, tuple[int, ...]]
 ) -> Nest:
-    """The nest of a layer whose shared loops take `trips` times a tile; `chains` are the memories each tensor passes."""
-    first = [factor // count for factor, count in zip(mapping.factors[0], trips, strict=True)]
-    factors = (Dims(*first), *mapping.factors[1:])
+    """The nest of a layer that gets a tile in each shared iteration; `chains` are the memories each tensor passes."""
+    trips = [ceil_div(size, part) for size, part in zip(layer.dims, tile, strict=True)]
+    factors = (Dims(*(f // n for f, n in zip(mapping.factors[0], trips, strict=True))), *mapping.factors[1:])
     for d, dim in enumerate(DIMS):
         if mapping.factors[0][d] % trips[d]:
-            raise ExecutionError(
-                f"layer {layer.name}: its {mapping.factors[0][d]} trips of {dim} in {machine.nodes[0].name} are no "
-                f"multiple of the {trips[d]} that its group shares"
-            )
+            told = f"its {mapping.factors[0][d]} trips of {dim} in {machine.nodes[0].name}"
+            raise ExecutionError(f"layer {layer.name}: {told} are no multiple of the {trips[d]} that its group shares")
         if (product := prod(f[d] for f in factors)) < tile[d]:
             raise ExecutionError(f"layer {layer.name}: the factors of {dim} make {product}, there are {tile[d]} to do")
     items: list[Loop | Lanes] = []
     orders = iter(mapping.orders)
     for node, here in enumerate(machine.nodes):
-        steps = [min(tile[d], prod(f[d] for f in factors[node + 1 :])) for d in range(len(DIMS))]
+        steps = Dims(*(min(tile[d], prod(f[d] for f in factors[node + 1 :])) for d in range(8)))
         if isinstance(here, Axis):
-            if prod(factors[node]) > 1:
-                items.append(Lanes(node, factors[node], Dims(*steps)))
+            items += [Lanes(node, factors[node], steps)] if prod(factors[node]) > 1 else []
         else:
-            loops = (Loop(node, DIMS.index(dim), steps[DIMS.index(dim)]) for dim in next(orders))
+            loops = (Loop(node, d, steps[d]) for d in map(DIMS.index, next(orders)))
             items += [loop for loop in loops if factors[node][loop.dim] > 1]
     nest = Nest(layer, tile, factors, tuple(items))
     legs = (_leg(nest, t, *ends) for t, chain in chains.items() for ends in pairwise((*chain, nest.macs)))
@@ -194,7 +195,7 @@ def build_nest(
 def _leg(nest: Nest, tensor: str, outer: int, inner: int) -> Leg:
     if inner == nest.macs:
         return Leg(tensor, outer, inner, len(nest.items))
-    loops = [(i, item.dim) for i, item in enumerate(nest.items[: nest.above(inner)]) if isinstance(item, Loop)]
-    place = max((i for i, dim in loops if dim in RELEVANT[tensor]), default=-1)
-    slides = tensor == "I" and bool(loops) and nest.slides(inner, loops[-1][1], loops[-1][0])
+    loops = nest.loops(inner)
+    place = max((i for i, loop in loops if loop.dim in RELEVANT[tensor]), default=-1)
+    slides = tensor == "I" and bool(loops) and nest.slides(inner, loops[-1][1].dim, loops[-1][0])
     return Leg(tensor, outer, inner, place, slides)

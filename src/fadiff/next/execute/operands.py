@@ -1,16 +1,17 @@
 """Where a layer's operands lie, and tiles of them on chip.
 
-A box is a range of each axis of an operand: of ``W[G, K, C, R, S]``, or of ``I[G, N, C, rows, columns]``, whose rows and
-columns are counted with padding.
+A box is a range of each axis of an operand: of ``W[G, K, C, R, S]``, or of ``I[G, N, C, rows, columns]``, whose lines,
+rows and columns, are counted with padding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fadiff.next.execute.data import Floats, FloatType, Pads, Span, Words
 from fadiff.next.execute.nest import IMAGE, C, G, K, N, R, S
+from fadiff.next.execute.tensors import Floats, FloatType, Span, Words
 from fadiff.workload import Dims, Layer
 
 Box = tuple[Span, Span, Span, Span, Span]
@@ -50,24 +51,27 @@ class Source(Protocol):
         ...
 
 
-class Weights:
-    """W as it lies in the first memory, or in the one that fuses; `look` finds it, ``[G, K, C, R, S]``."""
+class Weights(NamedTuple):
+    """W where it lies; `look` finds it, ``[G, K, C, R, S]``."""
 
-    def __init__(self, look: Callable[[], Words], dtype: FloatType) -> None:
-        self._look, self._dtype = look, dtype
+    look: Callable[[], Words]
+    dtype: FloatType
 
     def take(self, box: Box) -> Taken:
         """Takes a box."""
-        values = self._look()[_slices(box)].astype(self._dtype, order="C")
+        values = self.look()[_slices(box)].astype(self.dtype, order="C")
         return Taken(values, values.size, values.size)
 
 
 class Part(NamedTuple):
-    """One tensor on an input port: its channels among all, how to find it, ``[N, channels, P', Q']``, its padding."""
+    """One tensor on an input port: its channels among all, how to find it, ``[N, channels, P', Q']``, and its lines.
+
+    `lines` are its rows and columns, first and end, as the layer counts them.
+    """
 
     channels: Span
     look: Callable[[], Words]
-    pads: Pads
+    lines: tuple[Span, Span]
     fused: bool
 
 
@@ -77,10 +81,9 @@ class Inputs:
     def __init__(self, dims: Dims, parts: Sequence[Part], dtype: FloatType) -> None:
         self._dims, self._dtype = dims, dtype
         self._parts: list[tuple[Part, Box]] = []
+        """Each part, in rectangles of groups and channels within a group."""
         for part in parts:
-            (top, left), (rows, cols) = part.pads, part.look().shape[2:]
-            lines = (top, top + rows), (left, left + cols)
-            self._parts += [(part, (g, (0, dims.N), c, *lines)) for g, c in _rects(dims.C, part.channels)]
+            self._parts += [(part, (g, (0, dims.N), c, *part.lines)) for g, c in _rectangles(dims.C, part.channels)]
 
     def take(self, box: Box) -> Taken:
         """Takes a box."""
@@ -89,20 +92,17 @@ class Inputs:
         wanted = data = 0
         for part, there in self._parts:
             inside = _overlap(box, there)
-            g, n, c, rows, cols = [end - first for first, end in inside]
-            if g <= 0 or c <= 0:
-                continue
+            g, n, c, rows, cols = [max(0, end - first) for first, end in inside]
             if not part.fused:
                 wanted += g * n * c * sizes[ROWS] * sizes[COLS]
-            if rows <= 0 or cols <= 0:
-                continue
-            if not part.fused:
                 data += g * n * c * rows * cols
-            values = self._view(part, there)[_slices(inside, [first for first, _ in there])]
+            if g * c * rows * cols == 0:
+                continue
+            values = self._view(part, there)[_slices(inside, there)]
             if [g, n, c, rows, cols] == sizes:
                 return Taken(values.astype(self._dtype, order="C"), wanted, data)
             found = np.zeros(sizes, self._dtype) if found is None else found
-            found[_slices(inside, [first for first, _ in box])] = values
+            found[_slices(inside, box)] = values
         return Taken(np.zeros(sizes, self._dtype) if found is None else found, wanted, data)
 
     def _view(self, part: Part, there: Box) -> Words:
@@ -116,13 +116,12 @@ class Inputs:
         """The most channels from the first memory that a tile of so many groups and channels can hold."""
         if not any(part.fused for part, _ in self._parts):
             return groups * channels
-        most = 0
-        for g in range(0, self._dims.G, groups):
-            for c in range(0, self._dims.C, channels):
-                tile = ((g, g + groups), (0, 1), (c, c + channels), (0, 1), (0, 1))
-                overlaps = [_overlap(tile, there) for part, there in self._parts if not part.fused]
-                most = max(most, sum(max(0, b - a) * max(0, d - c) for (a, b), _, (c, d), _, _ in overlaps))
-        return most
+        found = [0]
+        for at_g, at_c in product(range(0, self._dims.G, groups), range(0, self._dims.C, channels)):
+            tile = ((at_g, at_g + groups), (0, 1), (at_c, at_c + channels), (0, 1), (0, 1))
+            overlaps = [_overlap(tile, there) for part, there in self._parts if not part.fused]
+            found.append(sum(max(0, g1 - g0) * max(0, c1 - c0) for (g0, g1), _, (c0, c1), _, _ in overlaps))
+        return max(found)
 
 
 class Tile:
@@ -156,14 +155,14 @@ class Tile:
     def read(self, box: Box) -> Floats:
         """The values of a box within the tile."""
         assert self.box is not None
-        return self._values if box == self.box else self._values[_slices(box, [first for first, _ in self.box])]
+        return self._values if box == self.box else self._values[_slices(box, self.box)]
 
     def drop(self) -> None:
         """Forgets what is there."""
         self.box = None
 
 
-def _rects(width: int, channels: Span) -> Iterator[tuple[Span, Span]]:
+def _rectangles(width: int, channels: Span) -> Iterator[tuple[Span, Span]]:
     """A range of the G*C channels as at most three rectangles of groups and of channels within a group."""
     first, last = channels
     while first < last:
@@ -183,6 +182,6 @@ def _overlap(a: Box, b: Box) -> list[Span]:
     return [(max(first, other), min(end, last)) for (first, end), (other, last) in zip(a, b, strict=True)]
 
 
-def _slices(box: Sequence[Span], origin: Sequence[int] = (0,) * 5) -> tuple[slice, ...]:
-    """A box, as seen from an origin."""
-    return tuple([slice(first - at, end - at) for (first, end), at in zip(box, origin, strict=True)])
+def _slices(box: Sequence[Span], around: Sequence[Span] = ((0, 0),) * 5) -> tuple[slice, ...]:
+    """A box, as seen from where another one starts."""
+    return tuple([slice(first - at, end - at) for (first, end), (at, _) in zip(box, around, strict=True)])

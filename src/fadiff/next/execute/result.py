@@ -1,15 +1,16 @@
 """What an execution measured, as plain values.
 
-Every count of words comes with what it differs by from the model's accounting, and why:
+Every count comes with what the model counts otherwise, and why:
 
 - *padding*: zeros around an image are made where the tensor lies, in the first memory or in the one that fuses, and not
-  read there. The model counts them as read. Further in they are written and read like data, here and there. The
+  read there. The model counts them as read. (Further in they are written and read like data, here and there.) The
   executor counts how much of every box that it fetches is padding.
 - *lead*: in a group, a layer that runs ahead of the last one computes its rows in other pieces than the tiles that the
-  model counts: the first ones are made before the first iteration, so there may be one piece more, and the last one is
-  shorter. The executor carries out the transfers of both: this is the difference between all tiles and all pieces.
+  model counts: its lead is made before the first iteration, so there may be one piece more, and the last ones are
+  shorter. The executor counts what the pieces move as they are made; this is what all tiles would move, less what all
+  pieces should.
 
-So for every count the model's number is ``words + padding + lead``, word for word.
+So for every count the model's number is what moved, plus padding, plus lead: word for word.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ class ExecutionError(FadiffError):
 
 
 class Access(NamedTuple):
-    """One kind of access: which memory (by name), which tensor, read or written. Addends are O."""
+    """One kind of access: to which memory (by name), of which tensor, read or written. Addends are O."""
 
     memory: str
     tensor: str
@@ -34,7 +35,7 @@ class Access(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Accesses of one kind in one execution of a layer, in bits: values of several widths add up without rounding."""
+    """Accesses of one kind in one execution of a layer, in bits: so values of all widths add up without rounding."""
 
     word_bits: int
     """Width of a word of the memory."""
@@ -67,38 +68,27 @@ class LayerRun:
     lead_steps: int
     """Steps that the model counts more, or less, because the layer led its group."""
     instances: Mapping[str, int]
-    """The most instances of each memory that a tile keeps busy at a time."""
+    """Instances of each memory that a tile of the layer keeps busy."""
 
 
 class Peak(NamedTuple):
-    """The most that one instance of a memory held at once while a layer ran, over all iterations of its group."""
+    """The most that one instance of a memory held at once while a layer ran; who held it then, largest first."""
 
     layer: str
     memory: str
     bits: int
-
-    @property
-    def bytes(self) -> float:
-        """In bytes."""
-        return self.bits / 8
-
-
-class Overflow(NamedTuple):
-    """A memory asked to hold more than it can. `holders` are its tenants at the worst moment, largest first."""
-
-    group: str
-    layer: str
-    memory: str
-    needed_bits: int
     capacity_bytes: float
     holders: tuple[tuple[str, int], ...]
 
+    @property
+    def overflows(self) -> bool:
+        """Whether the memory cannot hold so much."""
+        return self.bits > 8 * self.capacity_bytes
+
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {bits / 8:g}" for name, bits in self.holders)
-        return (
-            f"group {self.group}, while {self.layer} runs: {self.memory} needs {self.needed_bits / 8:g} bytes, "
-            f"it has {self.capacity_bytes:g} ({parts})"
-        )
+        need = f"{self.memory} needs {self.bits / 8:g} bytes, it has {self.capacity_bytes:g}"
+        return f"while {self.layer} runs {need} ({parts})"
 
 
 class Mismatch(NamedTuple):
@@ -135,7 +125,6 @@ class Execution:
 
     layers: Mapping[str, LayerRun]
     peaks: tuple[Peak, ...]
-    overflows: tuple[Overflow, ...]
     mismatches: tuple[Mismatch, ...]
     absences: tuple[Absence, ...]
     seconds: float
@@ -146,6 +135,6 @@ class Execution:
         return not self.mismatches and not self.absences
 
     @property
-    def fits(self) -> bool:
-        """Whether no memory was ever asked to hold more than it can."""
-        return not self.overflows
+    def overflows(self) -> tuple[Peak, ...]:
+        """Where a memory was asked to hold more than it can."""
+        return tuple(peak for peak in self.peaks if peak.overflows)

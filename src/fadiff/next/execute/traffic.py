@@ -10,12 +10,15 @@ and sums that come back because they were not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadiff.next.execute.legs import ALL, Image, LegTraffic, Sums
-from fadiff.next.execute.nest import IMAGE, REDUCED, Block, Lanes, Lens, Loop, Nest
+from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, C, Lanes, Loop, Nest
+from fadiff.next.execute.plan import Piece
 
 Counts = NDArray[np.int64]
 STEPS, MACS, FIRST_LEG = range(3)
@@ -27,11 +30,11 @@ class Traffic:
     def __init__(self, nest: Nest, images: Mapping[int, Iterable[Image]]) -> None:
         self.nest = nest
         padded = {leg: tuple(images.get(leg.outer, ())) if leg.tensor == "I" else () for leg in nest.legs}
-        self.legs = [LegTraffic(nest, leg, padded[leg]) for leg in nest.legs]
-        self.slot = [FIRST_LEG + sum(leg.slots for leg in self.legs[:i]) for i in range(len(self.legs) + 1)]
+        self._legs = [LegTraffic(nest, leg, padded[leg]) for leg in nest.legs]
+        self.slot = [FIRST_LEG + sum(leg.slots for leg in self._legs[:i]) for i in range(len(self._legs) + 1)]
         self._at = [[i for i, leg in enumerate(nest.legs) if leg.place == item] for item in range(len(nest.items) + 1)]
+        self._images = [image for leg in nest.legs for image in padded[leg]]
         self._last_padded = max((leg.place for leg in nest.legs if padded[leg]), default=-1)
-        self._images = [image for leg in self.legs for image in leg.images]
         self._offsets = [[nest.offsets(d, items) for d in range(8)] for items in range(len(nest.items) + 1)]
         self._known: dict[object, Counts] = {}
 
@@ -49,19 +52,12 @@ class Traffic:
             yield block.turn(loop, i), state
 
     def move(self, leg: int, block: Block, previous: Block | None, sums: Sums, out: Counts) -> Sums:
-        """Carries out the transfer of a leg."""
-        traffic, slot = self.legs[leg], self.slot[leg]
-        if traffic.leg.tensor == "O":
-            values, sums = traffic.outputs(block, sums)
+        """Carries out the transfer of a leg; `previous` is the block from which its window has slid."""
+        if self.nest.legs[leg].tensor == "O":
+            values, sums = self._legs[leg].outputs(block, sums)
         else:
-            values = traffic.operand(block, previous)
-        out[slot : slot + len(values)] += values
-        return sums
-
-    def begin_turn(self, item: int, block: Block, previous: Block | None, sums: Sums, out: Counts) -> Sums:
-        """Carries out all transfers that stand in a loop; `previous` is the block one turn ago."""
-        for leg in self._at[item]:
-            sums = self.move(leg, block, previous if self.nest.legs[leg].slides else None, sums, out)
+            values = self._legs[leg].operand(block, previous)
+        out[self.slot[leg] : self.slot[leg + 1]] += values
         return sums
 
     def below(self, item: int, block: Block, sums: Sums) -> Counts:
@@ -75,39 +71,105 @@ class Traffic:
     def _walk(self, item: int, block: Block, sums: Sums) -> Counts:
         if item == len(self.nest.items):
             out = self.zeros()
-            out[STEPS], out[MACS] = 1, np.prod([sum(lens) for lens in block.lens])
-            self.begin_turn(item, block, None, sums, out)
+            out[STEPS], out[MACS] = 1, prod(map(sum, block.lens))
+            self._begin_turn(item, block, None, sums, out)
             return out
         here = self.nest.items[item]
         if isinstance(here, Lanes):
             return self.below(item + 1, block.dealt(here), sums)
         total, alike, previous, before = self.zeros(), dict[object, Counts](), None, None
         for now, state in self.turns(item, block, sums):
-            key = (now.lens[here.dim], state, *self._where(item, now), before)
-            if key not in alike:
+            where = (now.lens[here.dim], *self._where(item, now))
+            if (where, state, before) not in alike:
                 out = self.zeros()
-                inner = self.begin_turn(item, now, previous, state, out)
-                alike[key] = out + self.below(item + 1, now, inner)
-            total += alike[key]
-            previous, before = now, (now.lens[here.dim], *self._where(item, now))
+                inner = self._begin_turn(item, now, previous, state, out)
+                alike[where, state, before] = out + self.below(item + 1, now, inner)
+            total += alike[where, state, before]
+            previous, before = now, where
         return total
 
-    def _where(self, item: int, block: Block) -> tuple[int | None, int | None]:
+    def _begin_turn(self, item: int, block: Block, previous: Block | None, sums: Sums, out: Counts) -> Sums:
+        """Carries out all transfers that stand in a loop; `previous` is the block one turn ago."""
+        for leg in self._at[item]:
+            sums = self.move(leg, block, previous if self.nest.legs[leg].slides else None, sums, out)
+        return sums
+
+    def _where(self, item: int, block: Block) -> tuple[int | None, ...]:
         """Where the input of a block starts, rows and columns, as far as padding makes a difference."""
-        if item > self._last_padded:
-            return None, None
-        return self._border(0, item, block), self._border(1, item, block)
+        return tuple(self._border(axis, item, block) if item <= self._last_padded else None for axis in (0, 1))
 
     def _border(self, axis: int, item: int, block: Block) -> int | None:
-        first, end = self.lines(axis, block, self._offsets[item])
-        inside = all(image[axis][0] <= first and end <= image[axis][1] for image in self._images)
-        return None if inside else first
-
-    def lines(self, axis: int, block: Block, offsets: Sequence[Lens]) -> tuple[int, int]:
-        """First and end of the rows or columns that a block reads."""
-        layer = self.nest.layer
-        first, end = 0, 1
+        layer, first, length = self.nest.layer, 0, 1
         for d, step in zip(IMAGE[axis], (layer.stride[axis], layer.dilation[axis]), strict=True):
             first += block.starts[d] * step
-            end += (max(at + n for at, n in zip(offsets[d], block.lens[d], strict=True) if n) - 1) * step
-        return first, first + end
+            reach = max(at + n for at, n in zip(self._offsets[item][d], block.lens[d], strict=True) if n)
+            length += (reach - 1) * step
+        inside = all(image[axis][0] <= first and first + length <= image[axis][1] for image in self._images)
+        return None if inside else first
+
+
+class Entry(NamedTuple):
+    """A leg whose transfer stands in the shared loop number `depth`, or outside of all of them (-1)."""
+
+    leg: int
+    depth: int
+    slides: bool
+
+
+class SharedWalk:
+    """The shared loops as one layer goes through them, piece by piece, with the transfers that stand in them.
+
+    `dims` are the layer's dims of the shared loops, outermost first; `forgets` the legs whose inner end other layers
+    use in between, so that nothing is left there. A loop counts if the pieces differ in its index.
+    """
+
+    def __init__(self, traffic: Traffic, dims: Sequence[int], pieces: Sequence[Piece], forgets: frozenset[int]) -> None:
+        self.pieces = pieces
+        self._traffic, self._dims = traffic, dims
+        self._running = [i for i in range(len(dims)) if len({piece.at[i] for piece in pieces}) > 1]
+        # A shared loop over C, the channel loop of its consumer, goes on with the same sums.
+        self._reduced = next((i for i in self._running if dims[i] == C), None)
+        self.entries = [self._entry(i, i in forgets) for i, leg in enumerate(traffic.nest.legs) if leg.place == -1]
+
+    def _entry(self, number: int, forgets: bool) -> Entry:
+        nest = self._traffic.nest
+        leg = nest.legs[number]
+        depth = max((i for i in self._running if forgets or self._dims[i] in RELEVANT[leg.tensor]), default=-1)
+        along = self._dims[self._running[-1]] if self._running else C
+        slides = leg.tensor == "I" and not forgets and not nest.loops(leg.inner) and nest.slides(leg.inner, along, -1)
+        return Entry(number, depth, slides)
+
+    def turned(self, number: int) -> int:
+        """The outermost shared loop that has gone on since the piece before: -1 for the first piece."""
+        if number == 0:
+            return -1
+        pairs = zip(self.pieces[number - 1].at, self.pieces[number].at, strict=True)
+        return next(i for i, (before, now) in enumerate(pairs) if before != now)
+
+    def due(self, number: int) -> Iterator[tuple[Entry, Block | None]]:
+        """Transfers that a piece carries out, each with the block from which its window has slid."""
+        turned = self.turned(number)
+        for entry in self.entries:
+            if turned <= entry.depth:
+                yield entry, self.pieces[number - 1].block if entry.slides and turned == entry.depth else None
+
+    def begin_piece(self, number: int, out: Counts) -> Sums:
+        """Carries out the transfers that are due; the sums as the layer's own loops find them."""
+        index, final = (piece.at[self._reduced or 0] for piece in (self.pieces[number], self.pieces[-1]))
+        goes_on, last = self._reduced is not None and index > 0, self._reduced is None or index == final
+        held, due = ALL if goes_on else 0, {entry.leg: previous for entry, previous in self.due(number)}
+        for entry in self.entries:
+            if entry.leg in due:
+                stay = self._reduced is not None and self._reduced > entry.depth
+                state = Sums(held, last or stay)
+                held = self._traffic.move(entry.leg, self.pieces[number].block, due[entry.leg], state, out).held
+            elif self._traffic.nest.legs[entry.leg].tensor == "O":
+                held = ALL
+        return Sums(held, last)
+
+    def total(self) -> Counts:
+        """What all pieces move."""
+        out = self._traffic.zeros()
+        for number, piece in enumerate(self.pieces):
+            out += self._traffic.below(0, piece.block, self.begin_piece(number, out))
+        return out

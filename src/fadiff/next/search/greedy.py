@@ -15,7 +15,7 @@ from fadiff.errors import FadiffError
 from fadiff.next.schedule import Group, Schedule
 from fadiff.next.search.exact.assemble import to_mapping
 from fadiff.next.search.exact.climb import Mapped, Moves, moved, price
-from fadiff.next.search.exact.conditions import NO_MOVE, Condition, Task, order_moves
+from fadiff.next.search.exact.conditions import NO_MOVE, Condition, Task, as_moves, order_moves
 from fadiff.next.search.exact.menus import Menu, full_array, outermost, subset
 from fadiff.next.search.space import prime_factors, settle
 from fadiff.workload import DIMS
@@ -87,8 +87,7 @@ def _steps(task: Task, conditions: list[Condition]) -> Moves:
         primes = {prime for size in sizes for prime, _ in prime_factors(size) if prime <= LARGEST_PRIME}
         for prime in sorted(primes | {2, 3}) if sizes else ():
             steps += [(d, 0, node, prime, 0, -1, 0) for node in task.space.nodes[dim][1:]]
-    columns = np.array(steps).T[:, :, None]
-    return Moves(*(cast("Array", part) for part in columns))
+    return as_moves(np.array(steps).T[:, :, None])
 
 
 def _too_large(task: Task, condition: Condition) -> str:

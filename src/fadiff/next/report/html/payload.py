@@ -11,7 +11,7 @@ from fadiff.next.analysis.breakdown import breakdown
 from fadiff.next.analysis.loop_nest import loop_nests
 from fadiff.next.analysis.roofline import roofline
 from fadiff.next.analysis.timeline import timeline
-from fadiff.next.analysis.transfers import total_transfers
+from fadiff.next.analysis.transfers import transfers
 from fadiff.next.hardware import Memory
 from fadiff.next.report.html.layers import layer_values, stored_bytes
 from fadiff.next.report.html.summary import Rival, summary_values
@@ -58,7 +58,7 @@ def payload(evaluation: Evaluation, extras: Extras) -> dict[str, Any]:
         "groups": [asdict(group) | {"colour": colour} for group, colour in zip(costs.groups, colours, strict=True)],
         "edges": _edges(schedule),
         "roofline": asdict(roofline(evaluation)),
-        "transfers": [asdict(transfer) for transfer in total_transfers(evaluation)],
+        "transfers": [asdict(transfer) for transfer in transfers(evaluation)],
         "timeline": asdict(timeline(evaluation)),
         "nests": [asdict(nest) for nest in loop_nests(evaluation)],
         "why_not": [dict(entry) for entry in extras.why_not],

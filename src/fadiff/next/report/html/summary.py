@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fadiff.next.analysis.breakdown import breakdown
+from fadiff.next.analysis.units import plural
 from fadiff.next.cost.evaluate import COMPUTE, Evaluation
 from fadiff.next.hardware import machine_lines
 
@@ -50,9 +51,9 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     schedule = evaluation.schedule
     layers, groups = len(costs.layers), len(costs.groups)
     kept, tensors = len(schedule.fused_edges), len(schedule.workload.edges)
-    does = f"{_count(layers, 'layer')} {'run' if layers > 1 else 'runs'} in {_count(groups, 'group')}"
+    does = f"{plural(layers, 'layer')} {'run' if layers > 1 else 'runs'} in {plural(groups, 'group')}"
     if kept:
-        does += f", and {kept} of {_count(tensors, 'tensor')} between layers never leave{'s' * (kept == 1)} the chip."
+        does += f", and {kept} of {plural(tensors, 'tensor')} between layers never leave{'s' * (kept == 1)} the chip."
     else:
         does += ", each layer on its own." if layers > 1 else "."
     first = costs.memories[0]
@@ -82,14 +83,10 @@ def _against(mine: float, other: float, whose: str) -> str:
     return f"{abs(1 - 1 / ratio):.1%} {'below' if ratio > 1 else 'above'} that {whose}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def _network(workload: Workload) -> Facts:
     macs = sum(layer.is_mac for layer in workload.layers)
     sums = len(workload.layers) - macs
-    kinds = f"{macs} with MACs" + (f", {_count(sums, 'sum')}" if sums else "")
+    kinds = f"{macs} with MACs" + (f", {plural(sums, 'sum')}" if sums else "")
     return [
         ("name", workload.name),
         ("layers", f"{len(workload.layers)} ({kinds})"),

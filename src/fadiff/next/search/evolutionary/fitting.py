@@ -1,28 +1,29 @@
-"""Mappings made to fit: factors move outwards, a step at a time, in one compiled loop over a whole population.
+"""Mappings made to fit: factors move outwards, a step at a time, all layers of a population at once.
 
-A *row* is one layer of one individual. Where the lanes of an axis are too few, a factor of the axis moves to the next
-memory outside it; where a memory is overfull, one of the factors inside it does, of the layer that takes most of it. A
-fused producer whose sums would leave unfinished gets its reductions inside: its loops over outputs move to the first
-memory, and its order there ends with C, R, S.
+A *row* is one layer of one individual. A *place* is an axis, which may have too few lanes, or a memory below the first,
+which may be overfull. A factor inside the place then moves to the next memory outside it: of the axis itself, or of the
+layer that takes most of the memory, loops before lanes, the largest first. A fused producer whose sums would leave
+unfinished gets its reductions inside: its loops over outputs move to the first memory, whose order ends with C, R, S.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fadiff.next.cost.model import layer_costs
 from fadiff.next.schedule.arrays import MappingArrays
 from fadiff.next.schedule.capacity import tiles
-from fadiff.next.schedule.nest import Nest, product
-from fadiff.next.search.space import rank_table, settle
-from fadiff.workload.layer import DIMS, RELEVANT
+from fadiff.next.schedule.nest import Nest
+from fadiff.next.search.space import Space, rank_table, settle
+from fadiff.workload.layer import DIMS, RELEVANT, TENSORS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from jax import Array
     from jaxtyping import Bool, Float, Int
@@ -30,39 +31,74 @@ if TYPE_CHECKING:
     from fadiff.next.hardware import MachineArrays, Structure
     from fadiff.next.schedule.arrays import Fusion, LayerArrays
 
-_OUTPUT = tuple(DIMS.index(d) for d in RELEVANT["O"])
-_LOOPS_FIRST, _LARGEST_FIRST = 1e6, 1e12
-"""Loops give way before lanes, and of several tensors the one that takes most."""
-_MOST = 2.0**20
-"""A factor is divided by no more than this in one step."""
-_MUCH = 0.5
+LOOPS_FIRST, LARGEST_FIRST = 1e6, 1e12
+"""Loops give way before lanes, and of several tensors in a memory the one that takes most."""
+MUCH = 0.5
 """Of an overfull group those layers give way that take this share of what the largest takes."""
+MOST = 2.0**20
+"""A factor is divided by no more than this in one step."""
+_OUTPUT = np.array([[dim in RELEVANT["O"]] for dim in DIMS])
 
 
-class Frame(NamedTuple):
-    """What of a machine a program is compiled for."""
+class Frame:
+    """What of a machine the programs are compiled for: its structure, where factors may be, which orders there are."""
 
-    structure: Structure
-    nodes: tuple[tuple[int, ...], ...]
-    """By dim: the nodes that may have a factor."""
-    orders: tuple[tuple[str, ...], ...]
-    """By memory: the loop orders to choose among."""
+    def __init__(self, structure: Structure, space: Space) -> None:
+        self.structure = structure
+        self.nodes = tuple(space.nodes[dim] for dim in DIMS)
+        self.orders = space.orders
+        self.places = (*structure.axes, *structure.memories[1:])
 
-    def outside(self, node: int) -> tuple[int, ...]:
-        """By dim: the next memory further out than a node that may have a factor."""
+    def __hash__(self) -> int:
+        return hash((self.structure, self.nodes, self.orders))
+
+    def __eq__(self, other: object) -> bool:
+        mine = (self.structure, self.nodes, self.orders)
+        return isinstance(other, Frame) and mine == (other.structure, other.nodes, other.orders)
+
+    @cached_property
+    def weight(self) -> Float[np.ndarray, "nodes 8 places tensors"]:
+        """How soon a factor gives way at a place whose largest tile is of a tensor; 0 where it takes no part."""
+        keeps, memories = self.structure.keeps, self.structure.memories
+        weight = np.zeros((len(keeps), len(DIMS), len(self.places), len(TENSORS)))
+        for i, place in enumerate(self.places):
+            for d, dim in enumerate(DIMS):
+                if place in self.structure.axes:
+                    weight[place, d, i] = dim in self.structure.dims[place]
+                    continue
+                part = any(dim in RELEVANT[tensor] for tensor in keeps[place])
+                largest = [part * (LARGEST_FIRST if dim in RELEVANT[tensor] else 1) for tensor in TENSORS]
+                for node in range(place, len(keeps)):
+                    weight[node, d, i] = np.array(largest) * (LOOPS_FIRST if node in memories else 1)
+        return weight
+
+    @cached_property
+    def outside(self) -> Int[np.ndarray, "places 8"]:
+        """The next memory further out than a place that may have a factor of a dim."""
         memories = self.structure.memories
-        return tuple(max(n for n in nodes if n in memories and n < node) for nodes in self.nodes)
+        return np.array(
+            [[max(n for n in nodes if n in memories and n < place) for nodes in self.nodes] for place in self.places]
+        )
 
-    def inside(self, memory: int) -> tuple[int, ...]:
-        """By dim: the next memory from this one inwards that may have a factor; or this one."""
-        memories = self.structure.memories
-        return tuple(min((n for n in nodes if n in memories and n >= memory), default=memory) for nodes in self.nodes)
+    @cached_property
+    def sums_inside(self) -> Bool[np.ndarray, "nodes 8"]:
+        """Where loops over outputs stand that run inside the home of sums; where no node is useful, in the home."""
+        home, memories = self.structure.keepers("O")[1], self.structure.memories
+        found = np.zeros((len(self.structure.keeps), len(DIMS)), dtype=bool)
+        for d, nodes in enumerate(self.nodes):
+            found[min((n for n in nodes if n in memories and n >= home), default=home), d] = _OUTPUT[d, 0]
+        return found
 
-    def reducing(self) -> tuple[int, ...]:
+    def above(self, keeper: int) -> Bool[np.ndarray, "nodes 1"]:
+        """Memories above a keeper."""
+        return np.array([[node < keeper and bool(keeps)] for node, keeps in enumerate(self.structure.keeps)])
+
+    @cached_property
+    def reducing(self) -> Int[np.ndarray, " orders"]:
         """For each order of the first memory's loops, one like it with C, R, S innermost."""
         last = [i for i, order in enumerate(self.orders[0]) if set(order[-3:]) == set("CRS")]
-        like = [order.translate(str.maketrans("", "", "CRS")) for order in self.orders[0]]
-        return tuple(min(last, key=lambda i: (like[i] != mine, i)) for mine in like)
+        rest = ["".join(dim for dim in order if dim not in "CRS") for order in self.orders[0]]
+        return np.array([min(last, key=lambda i: (rest[i] != mine, i)) for mine in rest])
 
 
 class Rows(NamedTuple):
@@ -78,203 +114,131 @@ class Rows(NamedTuple):
     """1 where sums may not reach the first memory unfinished (softmax under the channel loop)."""
 
 
-class Fitted(NamedTuple):
-    """Mappings that fit, and what they cost."""
+class Mapped(NamedTuple):
+    """A mapping of each row."""
 
     factors: Float[Array, "nodes 8 rows"]
     """The first memory's are private."""
     order: Int[Array, "memories rows"]
+    """Number of each memory's loop order."""
+
+
+class Step(NamedTuple):
+    """What one round found, and what it did about it."""
+
+    mapped: Mapped
     fits: Bool[Array, " rows"]
-    """Whether all of the layer's group fits."""
+    """Whether all of the layer's group fitted before the round."""
     moving: Bool[Array, " rows"]
-    """Whether the last round moved the layer: it may not fit yet."""
-    energy_pj: Float[Array, " rows"]
-    cycles: Float[Array, " rows"]
-
-
-class _State(NamedTuple):
-    factors: Array
-    order: Array
-    broken: Array
-    """What the last round found wrong, before it moved anything."""
-    moving: Array
-    rounds: Array
+    """Whether the round changed the layer's mapping."""
 
 
 @partial(jax.jit, static_argnames=("frame",))
-def fit(
-    frame: Frame,
-    rows: Rows,
-    factors: Float[Array, "nodes 8 rows"],
-    order: Int[Array, "memories rows"],
-    machine: MachineArrays,
-    room: Float[Array, " memories"],
-    max_rounds: Array,
-) -> Fitted:
-    """Move factors outwards until every group fits or gets no smaller, or the rounds are over; and price the result.
-
-    `factors` may be any whole numbers; `room` are the bytes of each memory.
-    """
-
-    def advance(state: _State) -> _State:
-        nest = _nest(frame, rows, state.factors, state.order)
-        smaller, broken = _shrunk(frame, nest, rows, machine, room)
-        spills = _unfinished(nest, rows)
-        if spills is not None:
-            smaller = _outputs_outside(frame, smaller, spills)
-            broken = broken | spills | _lost(nest, rows)
-        inside = jnp.asarray(frame.reducing())[state.order[0]]
-        first = state.order[0] if spills is None else jnp.where(spills, inside, state.order[0])
-        after = settle(jnp.stack(smaller), rows.fusion.tile), state.order.at[0].set(first)
-        moving = (after[0] != state.factors).any(axis=(0, 1)) | (first != state.order[0])
-        return _State(*after, broken, moving, state.rounds + 1)
-
-    start = settle(_held_inside(frame, factors, rows), rows.fusion.tile)
-    moving = jnp.ones(order.shape[1:], dtype=bool)
-    begin = _State(start, order, moving, moving, jnp.array(0))
-    final = jax.lax.while_loop(lambda state: state.moving.any() & (state.rounds < max_rounds), advance, begin)
-    costs = layer_costs(_nest(frame, rows, final.factors, final.order), machine)
-    fits = ~_of_group(jax.ops.segment_max, final.broken, rows)
-    return Fitted(final.factors, final.order, fits, final.moving, costs.energy_pj, costs.cycles)
+def begin(frame: Frame, rows: Rows, mapped: Mapped) -> Mapped:
+    """Mappings of any whole factors, settled for the tiles of their rows."""
+    return mapped._replace(factors=_settled(frame, rows, mapped.factors))
 
 
-def _nest(frame: Frame, rows: Rows, factors: Array, order: Array) -> Nest:
-    rank = tuple(jnp.asarray(rank_table(orders))[:, order[i]] for i, orders in enumerate(frame.orders))
-    return Nest(frame.structure, rows.layers, MappingArrays(factors, rank), rows.fusion)
+@partial(jax.jit, static_argnames=("frame",))
+def advance(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, room: Float[Array, " memories"]) -> Step:
+    """One round: every layer that is in the way somewhere makes one factor smaller. `room` are bytes of each memory."""
+    nest = _nest(frame, rows, mapped)
+    factors, broken = _shrunk(frame, nest, rows, machine, room)
+    order = mapped.order
+    structure, fuses = frame.structure, frame.structure.fuses
+    keeper = next((m for m in structure.keepers("O") if fuses is not None and m > fuses), None)
+    if keeper is not None:
+        # Sums that leave unfinished do so at least once each; half of that is safe from rounding in 32 bits.
+        most = 1.5 * rows.layers.output
+        spills = (rows.fusion.copied * rows.layers.is_mac > 0) & (nest.past("O", keeper, ()) > most)
+        factors = jnp.where((frame.above(keeper) & _OUTPUT.T)[:, :, None] & spills, 1, factors)
+        order = order.at[0].set(jnp.where(spills, jnp.asarray(frame.reducing)[order[0]], order[0]))
+        lost = (rows.must_hold > 0) & (nest.past("O", structure.keepers("O")[1], ()) > most)
+        broken = broken | spills | lost
+    after = Mapped(_settled(frame, rows, factors), order)
+    moving = (after.factors != mapped.factors).any(axis=(0, 1)) | (order != mapped.order).any(axis=0)
+    return Step(after, ~_of_group(jax.ops.segment_max, broken, rows), moving)
 
 
-def _of_group(of: jax.ops.segment_sum, values: Array, rows: Rows) -> Array:
-    """What a reduction says of all layers of each row's group."""
-    return of(values, rows.group, num_segments=values.shape[-1])[rows.group]
+@partial(jax.jit, static_argnames=("frame",))
+def price(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays) -> tuple[Array, Array]:
+    """Energy (pJ) and cycles of every row."""
+    costs = layer_costs(_nest(frame, rows, mapped), machine)
+    return costs.energy_pj, costs.cycles
 
 
-# Sums that must be finished
+def _nest(frame: Frame, rows: Rows, mapped: Mapped) -> Nest:
+    rank = tuple(jnp.asarray(rank_table(orders))[:, mapped.order[i]] for i, orders in enumerate(frame.orders))
+    return Nest(frame.structure, rows.layers, MappingArrays(mapped.factors, rank), rows.fusion)
 
 
-def _unfinished(nest: Nest, rows: Rows) -> Array | None:
-    """Fused producers that would hand over unfinished sums; None on a machine that cannot fuse."""
-    fuses = nest.structure.fuses
-    keeper = next((m for m in nest.structure.keepers("O") if fuses is not None and m > fuses), None)
-    if keeper is None:
-        return None
-    # Sums that leave unfinished do so at least once each; half of that is safe from rounding in 32 bits.
-    return (rows.fusion.copied > 0) & (rows.layers.is_mac > 0) & (nest.past("O", keeper, ()) > 1.5 * rows.layers.output)
+def _settled(frame: Frame, rows: Rows, factors: Array) -> Array:
+    """Settled factors; where sums must be held, with all loops over outputs inside their home."""
+    held, inside = rows.must_hold > 0, jnp.asarray(frame.sums_inside)[:, :, None]
+    above = frame.above(frame.structure.keepers("O")[1]) & _OUTPUT.T
+    factors = jnp.where(held & above[:, :, None], 1, jnp.where(held & inside, rows.fusion.tile, factors))
+    return settle(jax.lax.optimization_barrier(factors), rows.fusion.tile)
 
 
-def _lost(nest: Nest, rows: Rows) -> Array:
-    """Consumers of a channel loop whose sums would leave, though they must be held."""
-    home = nest.structure.keepers("O")[1]
-    return (rows.must_hold > 0) & (nest.past("O", home, ()) > 1.5 * rows.layers.output)
+def _of_group(reduce: Callable[..., Array], values: Array, rows: Rows) -> Array:
+    """``[..., rows]`` what a reduction says of all layers of each row's group."""
+    return cast("Array", reduce(values.T, rows.group, num_segments=rows.group.size)[rows.group].T)
 
 
-def _outputs_outside(frame: Frame, factors: Sequence[Array], where: Array) -> list[Array]:
-    """No loops over outputs between the first memory and the sums: they would cut a reduction further out."""
-    fuses, structure = frame.structure.fuses, frame.structure
-    source = next(m for m in structure.keepers("O") if fuses is not None and m > fuses)
-    output = _dims(_OUTPUT)
-    return [
-        jnp.where(output & where, 1, mine) if 0 < node < source and node in structure.memories else mine
-        for node, mine in enumerate(factors)
-    ]
-
-
-def _held_inside(frame: Frame, factors: Array, rows: Rows) -> Array:
-    """Outputs whose sums must be held, all inside the home of sums."""
-    structure = frame.structure
-    home = structure.keepers("O")[1]
-    inside = frame.inside(home)
-    held = list(factors)
-    for node in structure.memories:
-        mine = [d for d in _OUTPUT if inside[d] == node]
-        value = rows.fusion.tile if node >= home else jnp.ones_like(rows.fusion.tile)
-        where = _dims(mine if node >= home else _OUTPUT) & (rows.must_hold > 0)
-        held[node] = jnp.where(where, value, held[node])
-    return jnp.stack(held)
-
-
-# What does not fit
-
-
-def _shrunk(
-    frame: Frame, nest: Nest, rows: Rows, machine: MachineArrays, room: Array
-) -> tuple[list[Array], Array]:
-    """Factors after one step of each layer at each place that is overfull, and which layers are at one."""
-    structure = frame.structure
-    factors = list(nest.mapping.factors)
-    broken = jnp.zeros_like(rows.must_hold, dtype=bool)
-    for lanes, axis in zip(machine.lanes, structure.axes, strict=True):
-        used = nest.spread(range(8), (axis,)) / lanes
-        # Lanes are whole numbers.
-        over = used > 1 + 0.5 / lanes
-        weight = jnp.where(_dims([DIMS.index(d) for d in structure.dims[axis]]), factors[axis], 1)
-        factors = _step(frame, factors, axis, (axis,), jnp.where(over & (weight > 1), weight, 0), used)
-        broken = broken | over
+def _shrunk(frame: Frame, nest: Nest, rows: Rows, machine: MachineArrays, room: Array) -> tuple[Array, Array]:
+    """Factors after one step of each layer at the first place where it is in the way; and who is at an overfull one."""
+    factors, structure = nest.mapping.factors, frame.structure
+    axes, memories = structure.axes, structure.memories[1:]
+    none = jnp.zeros_like(rows.live_bytes)
     own = tiles(nest, machine)
-    for i, memory in enumerate(structure.memories[1:]):
-        held = {tensor: values for (where, tensor), values in own.running.items() if where == memory}
-        kept = sum((values for (where, _), values in own.kept.items() if where == memory), jnp.zeros_like(broken, float))
-        waiting = own.waiting.get(memory, jnp.zeros_like(kept))
-        running = sum(held.values(), jnp.zeros_like(kept))
-        total = running - kept - waiting + _of_group(jax.ops.segment_sum, kept + waiting, rows)
-        total = total + rows.live_bytes if memory == structure.fuses else total
-        over = total > room[i]
-        weight = _weights(frame, factors, memory, held)
-        weight = jnp.where(_dims(_OUTPUT) & (rows.must_hold > 0), 0, weight)
-        # What a layer keeps is in the way of all; what it holds in passing only while it runs itself.
-        anywhere = _of_group(jax.ops.segment_max, over, rows)
-        taken = jnp.where(over, running, jnp.where(anywhere, kept + waiting, 0))
-        taken = jnp.where((weight > 0).any(axis=0), taken, 0)
-        most = (taken > 0) & (taken >= _MUCH * _of_group(jax.ops.segment_max, taken, rows))
-        excess = _of_group(jax.ops.segment_max, total, rows) / room[i]
-        inside = [n for n in structure.memories if n >= memory] + [n for n in structure.axes if n > memory]
-        factors = _step(frame, factors, memory, inside, jnp.where(most, weight, 0), excess)
-        broken = broken | over
-    return factors, broken
+    held = jnp.stack([jnp.stack([own.running.get((m, t), none) for t in TENSORS]) for m in memories])
+    kept = jnp.stack([sum((own.kept.get((m, t), none) for t in TENSORS), own.waiting.get(m, none)) for m in memories])
+    held, kept = jax.lax.optimization_barrier((held, kept))
+    running = held.sum(axis=1)
+    total = running - kept + _of_group(jax.ops.segment_sum, kept, rows)
+    if structure.fuses is not None:
+        total = total.at[memories.index(structure.fuses)].add(rows.live_bytes)
+    over = total > room[:, None]
+    largest = jnp.concatenate([jnp.zeros((len(axes), none.size), dtype=jnp.int32), held.argmax(axis=1)])
+
+    lanes = [nest.spread(range(8), (a,)) / machine.lanes[i] for i, a in enumerate(axes)]
+    load = jnp.stack([*lanes, *(_of_group(jax.ops.segment_max, total, rows) / room[:, None])])
+    # Loops over outputs whose sums must be held stay where they are.
+    loose = (factors > 1) & ~((rows.must_hold > 0) & _OUTPUT)
+    part = jnp.asarray(frame.weight[:, :, len(axes) :].max(axis=-1) > 0, dtype=factors.dtype)
+    can = jnp.einsum("ndr,ndm->mr", loose.astype(factors.dtype), part) > 0
+    # What a layer keeps is in the way of all; what it holds in passing only while it runs itself.
+    taken = jnp.where(over, running, jnp.where(load[len(axes) :] > 1, kept, 0)) * can
+    gives = (taken > 0) & (taken >= MUCH * _of_group(jax.ops.segment_max, taken, rows))
+    gives = jnp.concatenate([load[: len(axes)] > 1, gives])
+    place = gives.argmax(axis=0)
+
+    def at_place(values: Array) -> Array:
+        return jnp.take_along_axis(values, place[None], axis=0)[0]
+
+    excess, tensor, some, place = jax.lax.optimization_barrier((at_place(load), at_place(largest), gives.any(axis=0), place))
+    weight = jnp.asarray(frame.weight, dtype=factors.dtype)[:, :, place, tensor] * factors
+    weight = jnp.where((loose | (place < len(axes)) & (factors > 1)) & some, weight, 0)
+    after = _less(frame, factors, weight, place, excess)
+    return after, over.any(axis=0) | gives[: len(axes)].any(axis=0)
 
 
-def _weights(frame: Frame, factors: Sequence[Array], memory: int, held: dict[str, Array]) -> Array:
-    """``[8, rows]`` how soon each dim gives way in a memory: loops of its largest tile first; 0 where it cannot."""
-    structure = frame.structure
-    looped = product([factors[n] for n in structure.memories if n >= memory])
-    lanes = product([jnp.ones_like(looped), *(factors[n] for n in structure.axes if n > memory)])
-    weight = jnp.where(looped > 1, looped * _LOOPS_FIRST, jnp.where(lanes > 1, lanes, 0))
-    largest = jnp.stack(list(held.values())).max(axis=0)
-    scale = jnp.zeros_like(weight)
-    for tensor, values in held.items():
-        relevant = _dims([DIMS.index(d) for d in RELEVANT[tensor]])
-        scale = jnp.maximum(scale, jnp.where(relevant, jnp.where(values >= largest, _LARGEST_FIRST, 1), 0))
-    return weight * scale
+def _less(frame: Frame, factors: Array, weight: Array, place: Array, load: Array) -> Array:
+    """The factor of largest weight ``[nodes, 8, rows]`` made smaller, and one outside the place larger.
 
-
-def _step(
-    frame: Frame, factors: Sequence[Array], place: int, nodes: Sequence[int], weight: Array, excess: Array
-) -> list[Array]:
-    """The factors with one less inside a place, of the dim of largest weight ``[8, rows]``: its outermost loop.
-
-    The factor is halved, or divided by a higher power of two where it holds one and so much is too much; odd ones by 3,
-    or halved and rounded up.
+    It is halved, or divided by a higher power of two if it holds one and the load of the place is so much; an odd one is
+    divided by 3, or halved and rounded up.
     """
-    after = list(factors)
-    here = (weight == weight.max(axis=0)) & (weight > 0)
-    here = here & (jnp.cumsum(here, axis=0) == 1)
-    left, moved = here.any(axis=0), jnp.ones_like(excess)
-    wanted = 2.0 ** jnp.floor(jnp.log2(jnp.clip(excess, 2, _MOST)))
-    for node in nodes:
-        factor = jnp.where(here, factors[node], 0).sum(axis=0)
-        mine = left & (factor > 1)
-        whole = factor.astype(jnp.int32)
-        even = jnp.minimum((whole & -whole).astype(factor.dtype), wanted)
-        ratio = jnp.where(even > 1, even, jnp.where(whole % 3 == 0, 3, 2))
-        after[node] = jnp.where(here & mine, jnp.ceil(factor / ratio), after[node])
-        moved = jnp.where(mine, ratio, moved)
-        left = left & ~mine
-    target = frame.outside(place)
-    for node in set(target) - {0}:
-        gets = here & _dims([d for d, to in enumerate(target) if to == node])
-        after[node] = jnp.where(gets, after[node] * moved, after[node])
-    return after
-
-
-def _dims(dims: Sequence[int]) -> Array:
-    """``[8, 1]`` whether a dim is one of some."""
-    return jnp.array([d in dims for d in range(8)])[:, None]
+    nodes, dims, _ = factors.shape
+    weight = jax.lax.optimization_barrier(weight)
+    pick = weight.reshape(nodes * dims, -1).argmax(axis=0)
+    node, dim = jnp.arange(nodes)[:, None, None], jnp.arange(dims)[:, None]
+    chosen = (node == pick // dims) & (dim == pick % dims) & (weight > 0)
+    factor = jnp.where(chosen, factors, 0).sum(axis=(0, 1))
+    whole = factor.astype(jnp.int32)
+    even = jnp.minimum(whole & -whole, 2 ** jnp.floor(jnp.log2(jnp.clip(load, 2, MOST))))
+    ratio = jnp.where(even > 1, even, jnp.where(whole % 3 == 0, 3, 2))
+    ratio, factor, pick = jax.lax.optimization_barrier((ratio, factor, pick))
+    target = jnp.asarray(frame.outside)[place, pick % dims]
+    gets = (node == target) & (dim == pick % dims) & (factor > 0)
+    return jnp.where(chosen, jnp.ceil(factor / ratio), jnp.where(gets, factors * ratio, factors))

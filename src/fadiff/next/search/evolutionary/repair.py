@@ -14,13 +14,14 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fadiff.next.schedule import Mapping, Schedule
 from fadiff.next.schedule.arrays import unpack_mapping
 from fadiff.next.search.deadline import OutOfTimeError
 from fadiff.next.search.driver import EXPONENTS
-from fadiff.next.search.evolutionary.fitting import Fitted, Frame, fit
+from fadiff.next.search.evolutionary.fitting import Frame, Mapped, advance, begin, price
 from fadiff.next.search.evolutionary.genome import STRENGTHS, Encoding, Genomes
 from fadiff.next.search.evolutionary.grouping import Grouping
 from fadiff.workload import DIMS
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 ROWS = 2048
 """Layers, of all individuals, in one compiled call: one size, so that networks share a program."""
-ROUNDS_PER_CALL = np.int32(8)
+ROUNDS = 8
 
 
 class Population(NamedTuple):
@@ -50,6 +51,14 @@ class Population(NamedTuple):
         return a * np.log(self.energy_pj) + b * np.log(self.cycles)
 
 
+class Fitted(NamedTuple):
+    mapped: Mapped
+    fits: Array
+    moving: Array
+    energy_pj: Array
+    cycles: Array
+
+
 class Repair:
     """Repairs and prices genomes of one encoding, as many in a compiled call as its rows hold."""
 
@@ -57,8 +66,7 @@ class Repair:
         self.encoding = encoding
         self.task = encoding.task
         self.grouping = Grouping(encoding)
-        space = self.task.space
-        self._frame = Frame(self.task.machine.structure, tuple(space.nodes[dim] for dim in DIMS), space.orders)
+        self._frame = Frame(self.task.machine.structure, self.task.space)
         self._repeat = np.array([layer.repeat for layer in self.task.workload.layers])
         self._rows = max(ROWS, self._repeat.size)
         self._chunk = self._rows // self._repeat.size
@@ -79,7 +87,7 @@ class Repair:
                 if time.monotonic() > self.task.deadline:
                     raise OutOfTimeError
                 found = self._fitted(factors[chunk], order[chunk], seats[chunk])
-                factors[chunk], order[chunk], cost[:, chunk] = found.factors[:, :, 1:], found.order, found[4:]
+                factors[chunk], order[chunk], cost[:, chunk] = found.mapped.factors[:, :, 1:], found.mapped.order, (found.energy_pj, found.cycles)
                 moving = found.moving.any(axis=1)
                 # Layers of a dissolved group begin again with the tiles that they had before it was.
                 broken = ~found.fits & ~moving[:, None]
@@ -96,22 +104,29 @@ class Repair:
         order: Int[np.ndarray, "individuals layers memories"],
         seats: Int[np.ndarray, "individuals layers"],
     ) -> Fitted:
-        """One compiled call; its results as whole numbers ``[individuals, layers, ...]``."""
+        """A few rounds for a chunk of individuals. Shapes are ``[individuals, layers, ...]``."""
         rows, count = self.grouping.rows(seats), seats.size
         inner = factors.transpose(2, 3, 0, 1).reshape(-1, 8, count)
         start = np.concatenate([np.ones((1, 8, count)), inner]).astype(np.float32)
         numbers = order.transpose(2, 0, 1).reshape(-1, count).astype(np.int32)
         # Missing rows repeat the first, each as a group of its own.
-        filled = np.where(np.arange(self._rows) < count, np.arange(self._rows), 0)
-        rows, start, numbers = jax.tree.map(lambda values: np.asarray(values)[..., filled], (rows, start, numbers))
-        rows = rows._replace(group=np.where(np.arange(self._rows) < count, rows.group, np.arange(self._rows)))
-        found = fit(self._frame, rows, start, numbers, self.task.numbers, self._room, ROUNDS_PER_CALL)
+        every = np.arange(self._rows)
+        filled = np.where(every < count, every, 0)
+        rows, mapped = jax.tree.map(lambda values: jnp.asarray(values[..., filled]), (rows, Mapped(start, numbers)))
+        rows = rows._replace(group=jnp.where(every < count, rows.group, every))
+        mapped = begin(self._frame, rows, mapped)
+        for _ in range(ROUNDS):
+            step = advance(self._frame, rows, mapped, self.task.numbers, self._room)
+            mapped = step.mapped
+            if not step.moving[:count].any():
+                break
+        energy_pj, cycles = price(self._frame, rows, mapped, self.task.numbers)
 
         def shaped(values: Array) -> Array:
             mine = np.moveaxis(np.asarray(values)[..., :count], -1, 0)
-            return cast("Array", mine.reshape(*seats.shape, *mine.shape[1:]))
+            return mine.reshape(*seats.shape, *mine.shape[1:])
 
-        return jax.tree.map(shaped, jax.device_get(found))
+        return jax.tree.map(shaped, Fitted(mapped, step.fits, step.moving, energy_pj, cycles))
 
     def _strength(
         self, genomes: Genomes, seats: Int[np.ndarray, "individuals layers"]

@@ -58,7 +58,7 @@ class Moves(NamedTuple):
     source: Int[Array, "moves rows"]
     """The node that gives: its factor becomes ceil(factor / ratio)."""
     target: Int[Array, "moves rows"]
-    """The node that takes: its factor becomes factor * ratio + more."""
+    """The node that takes: its factor becomes factor * ratio + more, rounded down."""
     ratio: Float[Array, "moves rows"]
     more: Float[Array, "moves rows"]
     memory: Int[Array, "moves rows"]
@@ -147,7 +147,7 @@ def moved(factors: Array, order: Array, moves: Moves, tile: Array) -> tuple[Arra
     dims, nodes = xp.arange(8)[:, None, None], xp.arange(factors.shape[0])[:, None, None, None]
     here = (moves.dim == dims)[None]
     gives, takes = here & (nodes == moves.source), here & (nodes == moves.target)
-    grown = xp.maximum(1, factors * moves.ratio + moves.more)
+    grown = xp.maximum(1, xp.floor(factors * moves.ratio + moves.more))
     changed = xp.where(gives, xp.ceil(factors / moves.ratio), xp.where(takes, grown, factors))
     memories = xp.arange(order.shape[0])[:, None, None]
     return settle(changed, tile), xp.where(memories == moves.memory, moves.order, order)

@@ -25,12 +25,14 @@ from fadiff.workload import DIMS, Layer, Workload
 
 if TYPE_CHECKING:
     from jax import Array
-    from jaxtyping import Int
+    from jaxtyping import Float
 
     from fadiff.next.hardware import Machine
 
 LARGEST_STEP = 8
 """Powers of primes up to here move in one step."""
+STRETCHES = (1.5, 1.25, 0.8, 0.67)
+"""A factor may change by so much in one step, rounded down, and the first memory's makes up for it."""
 FEW_NODES = 4
 """Up to so many useful nodes of a dim, factors move between any two of them."""
 MOVE_WIDTHS = (96, 192, 384, 768, 1536)
@@ -183,12 +185,11 @@ class Task:
 
     def moves(self, conditions: Sequence[Condition], *, pairs: bool) -> Moves:
         """The moves of each row, padded with moves that change nothing: at least one, and to one of a few widths."""
-        table = np.tile(np.array(NO_MOVE, dtype=np.int32)[:, None, None], (1, self.widths[pairs], len(conditions)))
+        table = np.tile(np.array(NO_MOVE)[:, None, None], (1, self.widths[pairs], len(conditions)))
         for i, condition in enumerate(conditions):
             mine = self.steps[pairs][condition.layer]
             table[:, : len(mine), i] = mine.T
-        numbers = [part.astype(np.float32) if i in (3, 4) else part for i, part in enumerate(table)]
-        return Moves(*(cast("Array", part) for part in numbers))
+        return as_moves(table)
 
 
 def bucket(count: int, sizes: Sequence[int]) -> int:
@@ -196,28 +197,37 @@ def bucket(count: int, sizes: Sequence[int]) -> int:
     return next((size for size in sizes if size >= count), count)
 
 
-NO_MOVE = (0, -1, -1, 1, 0, -1, 0)
+Step = tuple[int, int, int, float, int, int, int]
+"""A move of one row: the fields of :class:`~fadiff.next.search.exact.climb.Moves`."""
+NO_MOVE: Step = (0, -1, -1, 1.0, 0, -1, 0)
 
 
-def _steps(layer: Layer, machine: Machine, pairs: bool) -> Int[np.ndarray, "moves 7"]:
+def as_moves(table: Float[np.ndarray, "7 moves rows"]) -> Moves:
+    """Moves from a table of their fields; all but what multiplies and adds are whole."""
+    columns = [part.astype(np.float32 if i in (3, 4) else np.int32) for i, part in enumerate(table)]
+    return Moves(*(cast("Array", part) for part in columns))
+
+
+def _steps(layer: Layer, machine: Machine, pairs: bool) -> Float[np.ndarray, "moves 7"]:
     """The moves of a layer, as rows of :class:`~fadiff.next.search.exact.climb.Moves`; fewer where they go in pairs.
 
     Primes of a size and their powers move between two nodes; a factor grows or shrinks by one, and the first memory's
     makes up for it; a memory's loops run in another order.
     """
     if not layer.is_mac:
-        return np.zeros((0, 7), dtype=np.int32)
+        return np.zeros((0, 7))
     space = map_space(machine)
-    steps: list[tuple[int, int, int, int, int, int, int]] = []
+    steps: list[Step] = []
     for d, dim in enumerate(DIMS):
         if layer.dims[d] == 1:
             continue
         nodes = space.nodes[dim]
         ratios, ways = _ratios(layer.dims[d], pairs), _ways(machine, nodes)
         steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in ways]
-        steps += [(d, -1, node, 1, more, -1, 0) for node in nodes if node for more in (1, -1)]
+        steps += [(d, -1, node, 1, more, -1, 0) for node in nodes[1:] for more in (1, -1)]
+        steps += [(d, -1, node, ratio, 0, -1, 0) for node in nodes[1:] for ratio in STRETCHES if not pairs]
     steps += order_moves(space)
-    return np.array(steps, dtype=np.int32).reshape(-1, 7)
+    return np.array(steps).reshape(-1, 7)
 
 
 def _ways(machine: Machine, nodes: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -229,7 +239,7 @@ def _ways(machine: Machine, nodes: tuple[int, ...]) -> list[tuple[int, int]]:
     return list(dict.fromkeys(near + far))
 
 
-def order_moves(space: Space) -> list[tuple[int, int, int, int, int, int, int]]:
+def order_moves(space: Space) -> list[Step]:
     """A move to every loop order of every memory that has a choice."""
     choices = [(memory, i) for memory, orders in enumerate(space.orders) for i in range(len(orders)) if len(orders) > 1]
     return [(0, -1, -1, 1, 0, memory, order) for memory, order in choices]

@@ -95,8 +95,6 @@ function layerBars() {
   let all = data.layers.length <= SHOWN_BARS + 6;
   const place = h("div");
   const key = h("div");
-  const { fontWeight, fontFamily } = getComputedStyle(document.body);
-  const font = { fontWeight, fontFamily, fontSize: "13.5px" };
   const draw = () => {
     const { show, total, parts, lanes, words } = VIEWS[view];
     const sum = data.layers.reduce((a, l) => a + total(l), 0);
@@ -107,7 +105,7 @@ function layerBars() {
     if (hidden > 0) rows = rows.slice(0, SHOWN_BARS);
     const made = table(
       [
-        { title: "Layer", of: (l) => layerLink(l.name, shortened(l.name, BAR_NAME, font)), head: true, class: "name" },
+        { title: "Layer", of: (l) => layerLink(l.name, fitted(l.name, BAR_NAME, "13.5px")), head: true, class: "name" },
         { title: "Group", of: (l) => groupBadge(l.group), class: "optional" },
         {
           title: words[0].toUpperCase() + words.slice(1),
@@ -145,24 +143,15 @@ function layerBars() {
       segments(
         "What the bars show",
         Object.entries(VIEWS).map(([name, { button }]) => [name, button]),
-        view,
         (chosen) => {
           view = chosen;
           draw();
         },
       ),
-      segments(
-        "Order",
-        [
-          ["largest", "Largest first"],
-          ["execution", "In order"],
-        ],
-        order,
-        (chosen) => {
-          order = chosen;
-          draw();
-        },
-      ),
+      segments("Order", { largest: "Largest first", execution: "In order" }, (chosen) => {
+        order = chosen;
+        draw();
+      }),
     ],
     body: [key, place],
   });

@@ -108,16 +108,17 @@ function responsive(draw) {
   };
 }
 
-/* Buttons of which one is pressed; `pick` is told which. */
-function segments(label, choices, chosen, pick) {
-  const buttons = choices.map(([key, words]) =>
+/* Buttons of which one is pressed, at first the first; `pick` is told which. Choices are {key: words}, or pairs. */
+function segments(label, choices, pick) {
+  const pairs = Array.isArray(choices) ? choices : Object.entries(choices);
+  const buttons = pairs.map(([key, words], first) =>
     h(
       "button",
       {
         type: "button",
-        "aria-pressed": String(key === chosen),
+        "aria-pressed": String(first === 0),
         onclick: () => {
-          buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(choices[i][0] === key)));
+          buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(pairs[i][0] === key)));
           pick(key);
         },
       },
@@ -139,12 +140,23 @@ function selection(label, choices, pick) {
   );
 }
 
+/* Items are [fill, words], or [fill, words, mark of 14 by 14]. */
 const legend = (items) =>
   h(
     "ul",
     { class: "legend" },
-    items.map(([fill, words]) => h("li", null, h("span", { class: "swatch", style: { "--fill": fill } }), words)),
+    items.map(([fill, words, mark]) =>
+      h(
+        "li",
+        null,
+        mark
+          ? s("svg", { viewBox: "0 0 14 14", "aria-hidden": "true", style: { fill } }, mark)
+          : h("span", { class: "swatch", style: { "--fill": fill } }),
+        words,
+      ),
+    ),
   );
+
 function section(id, lead, ...children) {
   const place = byId(id);
   place.hidden = false;

@@ -1,17 +1,11 @@
 /* The roofline: each layer by the MACs it does per byte of a memory, under what the machine allows. */
 
 /* A mark for each resource: a circle for computing, polygons of their own for memories. */
-const CORNERS = [
-  [4, 0],
-  [3, 0],
-  [4, 0.5],
-  [3, 0.5],
-  [5, 0],
-  [6, 0],
-];
+const POLYGONS = { corners: [4, 3, 4, 3, 5, 6], turns: [0, 0, 0.5, 0.5, 0, 0] };
 function termMark(term, x, y, r) {
   if (!memoryNumber.has(term)) return s("circle", { cx: x, cy: y, r });
-  const [corners, turn] = CORNERS[memoryNumber.get(term) % CORNERS.length];
+  const number = memoryNumber.get(term) % POLYGONS.corners.length;
+  const [corners, turn] = [POLYGONS.corners[number], POLYGONS.turns[number]];
   const point = (i) => {
     const angle = (2 * Math.PI * (i + turn)) / corners;
     return `${x + 1.2 * r * Math.sin(angle)} ${y - 1.2 * r * Math.cos(angle)}`;
@@ -22,43 +16,22 @@ const LABELLED = 6;
 
 function rooflineFigure() {
   const roof = data.roofline;
-  let at = 0;
+  const limited = memories.map((memory, i) => [i, memory.name]).filter(([i]) => roof.roofs[i].bytes_per_cycle !== null);
+  let at = limited.length ? limited[0][0] : 0;
   const { host, redraw } = responsive((width) => drawRoofline(roof, at, width));
-  const chosen = memories.map((memory, i) => [i, memory.name]).filter(([i]) => roof.roofs[i].bytes_per_cycle !== null);
   return figure({
     title: "Roofline",
     note:
       "MACs per cycle against MACs per byte of a memory. Layers on the roof are as fast as that memory and the " +
       "multipliers allow; others hold back those below it. Larger marks take more time.",
     controls:
-      chosen.length > 1 &&
-      selection("Memory", chosen, (i) => {
+      limited.length > 1 &&
+      selection("Memory", limited, (i) => {
         at = Number(i);
         redraw();
       }),
     body: host,
-    legend: h(
-      "ul",
-      { class: "legend" },
-      BINDING.map(([term, fill]) =>
-        h(
-          "li",
-          null,
-          s(
-            "svg",
-            {
-              width: 14,
-              height: 14,
-              viewBox: "0 0 14 14",
-              style: { width: "14px", height: "14px", fill },
-              "aria-hidden": "true",
-            },
-            termMark(term, 7, 7, 5),
-          ),
-          "bound by " + term,
-        ),
-      ),
-    ),
+    legend: legend(BINDING.map(([term, fill]) => [fill, "bound by " + term, termMark(term, 7, 7, 5)])),
     data: dataTable("Roofline", () =>
       table(
         [
@@ -137,7 +110,7 @@ function drawRoofline(roof, memory, width) {
     ],
     marks,
     roofLabels(points, at, width - right, y(peak) - 6),
-    text((left + reach) / 2, height - 4, `MACs per byte of ${name}`, { "text-anchor": "middle" }),
+    text((left + reach) / 2, height - 4, fitted(`MACs per byte of ${name}`, reach - left), { "text-anchor": "middle" }),
     text(left, top - 1, "MACs per cycle", {}),
   );
 }

@@ -44,18 +44,10 @@ function showTimeline() {
               redraw();
             },
           ),
-        segments(
-          "Width of a layer",
-          [
-            ["even", "One step per layer"],
-            ["cycles", "To scale"],
-          ],
-          scale,
-          (chosen) => {
-            scale = chosen;
-            redraw();
-          },
-        ),
+        segments("Width of a layer", { even: "One step per layer", cycles: "To scale" }, (chosen) => {
+          scale = chosen;
+          redraw();
+        }),
       ],
       body: [host, key],
       data: dataTable("Timeline", () =>
@@ -82,31 +74,11 @@ function showTimeline() {
 
 function timelineLegend(memory) {
   const parts = data.timeline.groups.flatMap((group) => group.spans.flatMap((span) => span.held[memory]));
-  return h(
-    "ul",
-    { class: "legend" },
-    HELD.filter((what) => parts.some(isHeld(what))).map(({ fill, many }) =>
-      h(
-        "li",
-        null,
-        s(
-          "svg",
-          {
-            width: 12,
-            height: 12,
-            viewBox: "0 0 12 12",
-            "aria-hidden": "true",
-            style: { width: "12px", height: "12px" },
-          },
-          s("rect", { width: 12, height: 12, rx: 3, style: { fill } }),
-        ),
-        many,
-      ),
-    ),
-    BINDING.map(([term, fill]) =>
-      h("li", null, h("span", { class: "swatch", style: { "--fill": fill } }), "bound by " + term),
-    ),
-  );
+  const square = () => s("rect", { x: 1, y: 1, width: 12, height: 12, rx: 3 });
+  return legend([
+    ...HELD.filter((what) => parts.some(isHeld(what))).map(({ fill, many }) => [fill, many, square()]),
+    ...BINDING.map(([term, fill]) => [fill, "bound by " + term]),
+  ]);
 }
 
 function drawTimeline(timeline, memory, width, scale) {
@@ -206,7 +178,7 @@ function drawTimeline(timeline, memory, width, scale) {
       roomy ? areaTop + 10 : y(capacity) - 5,
       roomy
         ? `at most ${percent(peak / capacity)} of ${bytes(capacity)} is full`
-        : `${memory} capacity ${bytes(capacity)}`,
+        : `${fitted(memory, width / 3)} capacity ${bytes(capacity)}`,
       { "text-anchor": "end", class: "ink" },
     ),
     s("line", { class: "base", x1: left, x2: width - right, y1: areaTop + area, y2: areaTop + area }),

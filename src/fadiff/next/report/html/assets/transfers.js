@@ -37,18 +37,10 @@ function transferFigure() {
     note:
       "Ribbons are as wide as what moves: weights and inputs go down, outputs come up." +
       (inside.length ? ` What each MAC has for itself (${inside.join(", ")}) belongs to it here.` : ""),
-    controls: segments(
-      "Width of the ribbons",
-      [
-        ["energy_pj", "Energy"],
-        ["bytes", "Bytes"],
-      ],
-      by,
-      (chosen) => {
-        by = chosen;
-        redraw();
-      },
-    ),
+    controls: segments("Width of the ribbons", { energy_pj: "Energy", bytes: "Bytes" }, (chosen) => {
+      by = chosen;
+      redraw();
+    }),
     body: host,
     legend: legend(contentLegend()),
     data: dataTable("Traffic between memories", () =>
@@ -143,13 +135,12 @@ function memoryBar(name, row, y, left, wide, fused) {
     return tensor === "O" && memory.fuses && fused ? [[left + wide * i + 4, fused - 1]] : [];
   });
   const [begin, end] = [pieces[0][0], pieces[pieces.length - 1][0]];
-  const font = { fontWeight: 400, fontSize: "12px", fontFamily: getComputedStyle(document.body).fontFamily };
   return s(
     "g",
     { tip: () => `${name}\nkeeps ${[...keeps].join(", ")}${memory && memory.fuses ? " and fused tensors" : ""}` },
     s("rect", { x: begin, y: y + BAR / 2 - 0.75, width: end - begin, height: 1.5, style: { fill } }),
     pieces.map(([x, width]) => s("rect", { x, y, width, height: BAR, rx: 2, style: { fill } })),
-    text(0, y + BAR, shortened(name, left - 8, font), { class: "mark" }),
+    text(0, y + BAR, fitted(name, left - 8), { class: "mark" }),
   );
 }
 

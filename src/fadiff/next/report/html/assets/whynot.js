@@ -25,7 +25,6 @@ function showWhyNot() {
           segments(
             "Show causes",
             [["", `All ${data.why_not.length}`], ...causes.map((cause) => [cause, `${cause} ${number(cause)}`])],
-            "",
             draw,
           ),
         ),

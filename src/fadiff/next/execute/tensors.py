@@ -21,15 +21,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fadiff.workload import Input, Layer
-from fadiff.workload.layer import Port
+from fadiff.workload import Layer, Workload
 
 Words = NDArray[np.int8]
 Floats = NDArray[np.float32 | np.float64]
 FloatType = type[np.float32 | np.float64]
 Span = tuple[int, int]
-Pads = tuple[int, int]
-"""Rows of padding above an operand, and columns to the left of it."""
 
 MODULUS = 17
 LARGEST = MODULUS // 2
@@ -38,14 +35,9 @@ FLOAT32_TERMS = (1 << 24) // LARGEST**2
 """Products of two words that float32 sums exactly."""
 
 
-def exact_dtype(terms: int) -> FloatType:
-    """The float type that sums this many products of words without rounding."""
-    return np.float32 if terms <= FLOAT32_TERMS else np.float64
-
-
-def random_words(shape: tuple[int, ...], *key: int) -> Words:
-    """Random words; the same key gives the same words."""
-    return np.random.default_rng(key).integers(-LARGEST, LARGEST + 1, size=shape, dtype=np.int8)
+def exact_dtype(layer: Layer) -> FloatType:
+    """The float type that sums a layer's products of words without rounding."""
+    return np.float32 if layer.dims.C * layer.dims.R * layer.dims.S <= FLOAT32_TERMS else np.float64
 
 
 def residues(sums: Floats) -> Words:
@@ -57,26 +49,57 @@ def residues(sums: Floats) -> Words:
     return whole.astype(np.int8)
 
 
-def pads(layer: Layer, operand: Input, stored: tuple[int, int]) -> Pads:
-    """The padding before an operand of so many rows and columns; what a network brings from outside is padded."""
-    return (0, 0) if operand.is_foreign else (layer.pad_before(0, stored[0]), layer.pad_before(1, stored[1]))
+class Tensors:
+    """All tensors of a network: `stored` outputs, and what comes from outside, at random.
 
-
-def reads_whole(producer: Layer, layer: Layer) -> bool:
-    """Whether a layer reads its input as a sequence of words, without rows and columns of its own."""
-    if "flatten" in producer.epilogue:
-        return True
-    reshaped = not {"reshape", "transpose"}.isdisjoint(producer.epilogue)
-    d = layer.dims
-    alone = sum(operand.port == "input" for operand in layer.inputs) == 1
-    return reshaped and alone and d.P == d.Q == d.R == d.S == 1
-
-
-def as_operand(stored: Words, producer: Layer, layer: Layer, port: Port) -> Words:
-    """A stored tensor as a port of a layer reads it.
-
-    Input: ``[N, channels, rows, columns]``; weight: ``W[G, K, C, R, S]``; addend: ``[N, K, P, Q]``.
+    A network input has exactly the rows and columns that its layer reads, so it needs no padding. What cannot be fused
+    is such an input too: how it comes from its producer's words is not known.
     """
+
+    def __init__(self, workload: Workload, seed: int) -> None:
+        self.stored: dict[str, Words] = {}
+        self._workload, self._seed = workload, seed
+        self._outside: dict[tuple[str, int], Words] = {}
+
+    def twin(self) -> "Tensors":
+        """Tensors with the same words from outside."""
+        other = Tensors(self._workload, self._seed)
+        other._outside = self._outside
+        return other
+
+    def forget(self, layer: str) -> None:
+        """Frees a layer's words from outside."""
+        for key in [key for key in self._outside if key[0] == layer]:
+            del self._outside[key]
+
+    def operand(self, layer: Layer, place: int) -> Words:
+        """One of a layer's inputs as its port reads it.
+
+        Input: ``[N, channels, rows, columns]``; weight: ``W[G, K, C, R, S]``; addend: ``[N, K, P, Q]``.
+        """
+        operand, d = layer.inputs[place], layer.dims
+        if operand.source is not None and not operand.is_foreign:
+            return _as_read(self.stored[operand.source], self._workload[operand.source], layer, operand.port)
+        images = (d.N, self._workload.input_channels(layer)[place], layer.input_rows, layer.input_cols)
+        shapes = {"input": images, "weight": (d.G, d.K, d.C, d.R, d.S), "addend": (d.N, d.K, d.P, d.Q)}
+        return self._random(layer, place, shapes[operand.port])
+
+    def weights(self, layer: Layer) -> Words:
+        """``W[G, K, C, R, S]``: parameters, or what arrives on the weight port."""
+        d, ports = layer.dims, [operand.port for operand in layer.inputs]
+        if "weight" in ports:
+            return self.operand(layer, ports.index("weight"))
+        return self._random(layer, len(ports), (d.G, d.K, d.C, d.R, d.S))
+
+    def _random(self, layer: Layer, place: int, shape: tuple[int, ...]) -> Words:
+        if (layer.name, place) not in self._outside:
+            random = np.random.default_rng((self._seed, self._workload.depth[layer.name], place))
+            self._outside[layer.name, place] = random.integers(-LARGEST, LARGEST + 1, shape, np.int8)
+        return self._outside[layer.name, place]
+
+
+def _as_read(stored: Words, producer: Layer, layer: Layer, port: str) -> Words:
+    """A stored tensor as a port of a layer reads it."""
     d, (n, g, k, p, q) = layer.dims, stored.shape
     transposed = "transpose" in producer.epilogue
     if port == "addend":
@@ -87,8 +110,27 @@ def as_operand(stored: Words, producer: Layer, layer: Layer, port: Port) -> Word
         return stored.reshape(d.C, d.G, d.K, d.R, d.S).transpose(1, 2, 0, 3, 4)
     if not reads_whole(producer, layer):
         return stored.reshape(n, g * k, p, q)
-    sequence = stored.reshape(n, -1).T if transposed else stored
-    return sequence.reshape(d.N, -1, 1, 1)
+    return (stored.reshape(n, -1).T if transposed else stored).reshape(d.N, -1, 1, 1)
+
+
+def reads_whole(producer: Layer, layer: Layer) -> bool:
+    """Whether a layer reads its input as a sequence of words, without rows and columns of its own."""
+    if "flatten" in producer.epilogue:
+        return True
+    reshaped = not {"reshape", "transpose"}.isdisjoint(producer.epilogue)
+    alone = sum(operand.port == "input" for operand in layer.inputs) == 1
+    return reshaped and alone and layer.dims[4:] == (1, 1, 1, 1)
+
+
+def data_lines(workload: Workload, layer: Layer, place: int) -> tuple[Span, Span]:
+    """Rows and columns of an input, counted with padding, that are data."""
+    operand = layer.inputs[place]
+    if operand.source is None or operand.is_foreign:
+        return (0, layer.input_rows), (0, layer.input_cols)
+    source = workload[operand.source]
+    stored = (1, 1) if reads_whole(source, layer) else source.stored
+    top, left = (layer.pad_before(axis, stored[axis]) for axis in (0, 1))
+    return (top, top + stored[0]), (left, left + stored[1])
 
 
 def resizes(layer: Layer) -> bool:
@@ -104,8 +146,7 @@ def resized(words: Words, layer: Layer, rows: Span, cols: Span) -> Words:
     """
     pool = next((op for op in reversed(layer.epilogue) if op.endswith("pool") or op == "upsample"), "reshape")
     if pool == "reshape" and prod(layer.stored) == layer.dims.P * layer.dims.Q:
-        reshaped = words.reshape(*words.shape[:-2], *layer.stored)
-        return reshaped[..., slice(*rows), slice(*cols)]
+        return words.reshape(*words.shape[:-2], *layer.stored)[..., slice(*rows), slice(*cols)]
     row_windows = _windows(layer.dims.P, layer.stored[0], rows)
     col_windows = _windows(layer.dims.Q, layer.stored[1], cols)
     if pool == "upsample":

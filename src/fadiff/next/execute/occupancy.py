@@ -1,0 +1,143 @@
+"""What is in the memories: fused tensors, tiles of the layers, and who holds how much."""
+
+from collections.abc import Hashable, Mapping
+from fractions import Fraction
+from math import ceil, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadiff.next.execute.legs import ARRIVING, FINISHED
+from fadiff.next.execute.nest import RELEVANT, Block, C, G, Leg, N
+from fadiff.next.execute.operands import COLS, ROWS, Inputs, input_box
+from fadiff.next.execute.result import Peak
+from fadiff.next.execute.role import Role
+from fadiff.next.execute.tensors import Span
+from fadiff.next.execute.traffic import Counts, SharedWalk, Traffic
+from fadiff.next.hardware import Machine, Memory
+
+Held = Mapping[tuple[int, str], int]
+"""Bits in one instance of a memory, by node and tensor."""
+HOLDERS_NAMED = 6
+"""Tenants that a peak names; the rest are left out."""
+
+
+class Buffer:
+    """Which part of a fused tensor is on chip.
+
+    A *cell* is one row and column, ``[P', Q']``, with all its values in one iteration of the shared loops over G, N and
+    X, which goes by a key. Only live cells take room.
+    """
+
+    def __init__(self, stored: tuple[int, int]) -> None:
+        self.values = 0
+        self._stored = stored
+        self._live: dict[Hashable, tuple[NDArray[np.bool_], int]] = {}
+
+    def reserve(self, key: Hashable, rows: Span, cols: Span, values_per_cell: int) -> None:
+        """Makes room for cells that are about to be stored."""
+        if rows[0] < rows[1] and cols[0] < cols[1]:
+            live, _ = self._live.setdefault(key, (np.zeros(self._stored, np.bool_), values_per_cell))
+            self.values += self.missing(key, rows, cols) * values_per_cell
+            live[slice(*rows), slice(*cols)] = True
+
+    def release(self, key: Hashable, wanted: NDArray[np.bool_]) -> None:
+        """Lets go of all cells that are not wanted any more."""
+        if key in self._live:
+            live, values_per_cell = self._live[key]
+            self.values -= int(np.count_nonzero(live & ~wanted)) * values_per_cell
+            live &= wanted
+            if not live.any():
+                del self._live[key]
+
+    def missing(self, key: Hashable, rows: Span, cols: Span) -> int:
+        """Cells of a block that are not there."""
+        size = (rows[1] - rows[0]) * (cols[1] - cols[0])
+        if key not in self._live:
+            return size
+        return size - int(np.count_nonzero(self._live[key][0][slice(*rows), slice(*cols)]))
+
+
+class Residence:
+    """The tiles of one MAC layer; `tiles` counts what all of them move, which tells in what state sums arrive."""
+
+    def __init__(self, machine: Machine, role: Role, traffic: Traffic, inputs: Inputs, tiles: Counts) -> None:
+        self._machine, self._role, self._nest, self._inputs = machine, role, traffic.nest, inputs
+        self._legs = [leg for leg in traffic.nest.legs if leg.inner != traffic.nest.macs]
+        # Keepers of O, but for the innermost, that only finished outputs reach hold what the epilogue leaves of them.
+        slots = zip(traffic.nest.legs, traffic.slot, strict=False)
+        outputs = [(leg, slot) for leg, slot in slots if leg.tensor == "O" and leg.inner != traffic.nest.macs]
+        self._finished = {leg.outer for leg, slot in outputs if tiles[slot + ARRIVING] == tiles[slot + FINISHED]}
+
+    def running(self, block: Block) -> Held:
+        """While a piece runs: the tiles of its first turn, which are the largest."""
+        return {(leg.inner, leg.tensor): self._bits(leg, block) for leg in self._legs}
+
+    def kept(self, walk: SharedWalk, number: int) -> Held:
+        """When a piece is done: tiles that the next piece finds there, or the part of a window that it does."""
+        found = dict.fromkeys(((leg.inner, leg.tensor) for leg in self._legs), 0)
+        if number + 1 < len(walk.pieces):
+            due = {entry.leg: previous for entry, previous in walk.due(number + 1)}
+            for entry in walk.entries:
+                leg = self._nest.legs[entry.leg]
+                if entry.leg not in due:
+                    found[leg.inner, leg.tensor] = self._bits(leg, walk.pieces[number].block)
+                elif due[entry.leg] is not None:
+                    window = (walk.pieces[number].block, walk.pieces[number + 1].block)
+                    found[leg.inner, leg.tensor] = self._bits(leg, *window)
+        return found
+
+    def _bits(self, leg: Leg, block: Block, following: Block | None = None) -> int:
+        """A tile; of a window, the part of it that is in the following one too."""
+        bits, role, layer = self._machine.bits, self._role, self._nest.layer
+        lens = self._lens(leg, block)
+        if leg.tensor == "O":
+            if role.fused_output and leg.inner <= role.fuses and (leg.inner == role.fuses or not role.drained):
+                return 0  # what is fused is in its buffer, and nowhere further out
+            width = Fraction(bits.sums)
+            if leg.inner in self._finished:
+                width = Fraction(layer.stored_words, layer.output_words) * bits.O
+            return ceil(prod(lens[d] for d in RELEVANT["O"]) * width)
+        if leg.tensor == "W":
+            return prod(lens[d] for d in RELEVANT["W"]) * bits.W
+        channels = self._inputs.most_unfused(lens[G], lens[C]) if leg.outer == 0 else lens[G] * lens[C]
+        box = input_box(layer, block.starts, lens)
+        after = box if following is None else input_box(layer, following.starts, self._lens(leg, following))
+        lines = (max(0, min(box[i][1], after[i][1]) - max(box[i][0], after[i][0])) for i in (ROWS, COLS))
+        return lens[N] * channels * prod(lines) * bits.I
+
+    def _lens(self, leg: Leg, block: Block) -> list[int]:
+        return [min(lens[0], self._nest.held(leg.inner, d)) for d, lens in enumerate(block.lens)]
+
+
+class Occupancy:
+    """What tenants hold in one instance of each memory, in bits, and the fullest moment while each layer ran.
+
+    Exceeding a capacity does not stop the execution, so that one run finds all that is wrong.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.peaks: dict[tuple[str, int], Peak] = {}
+        self._memories = {i: node for i, node in enumerate(machine.nodes) if i and isinstance(node, Memory)}
+        self._held: dict[int, dict[str, int]] = {node: {} for node in self._memories}
+        self._layer = ""
+
+    def begin(self, layer: str) -> None:
+        """From here on, what is held belongs to this layer's step."""
+        self._layer = layer
+        for node in self._memories:
+            self._note(node)
+
+    def hold(self, node: int, tenant: str, bits: int) -> None:
+        """Sets what a tenant holds; 0 gives all of it back."""
+        self._held[node][tenant] = bits
+        self._note(node)
+
+    def _note(self, node: int) -> None:
+        used, key, known = sum(self._held[node].values()), (self._layer, node), self.peaks.get((self._layer, node))
+        if known is None or used > known.bits:
+            largest = sorted(((who, bits) for who, bits in self._held[node].items() if bits), key=lambda held: -held[1])
+            memory = self._memories[node]
+            self.peaks[key] = Peak(
+                *(self._layer, memory.name, used, memory.usable_bytes), tuple(largest[:HOLDERS_NAMED])
+            )

@@ -1,0 +1,45 @@
+"""Numbers as the page writes them."""
+
+from pathlib import Path
+
+from fadiff.next.report import html
+from next.browser.conftest import Desk
+
+SOURCE = (Path(html.__file__).parent / "assets" / "format.js").read_text(encoding="utf-8")
+WRITTEN = {
+    "significant(1234567.8)": "1,234,568",
+    "significant(3.14159)": "3.14",
+    "significant(0.0012345)": "0.00123",
+    "significant(0.9996)": "1.00",
+    "significant(-2.5)": "−2.50",
+    "significant(0)": "0",
+    "energy(960e6)": "960 µJ",
+    "energy(2.616e9)": "2.62 mJ",
+    "energy(999.9)": "1.00 nJ",
+    "bytes(524288)": "512 KB",
+    "bytes(96)": "96 B",
+    "bytes(1258291)": "1.20 MB",
+    "count(1424012)": "1.42 M",
+    "count(512)": "512",
+    "exact(1424012.4)": "1,424,012",
+    "exact(0)": "0",
+    "percent(0.388)": "38.8%",
+    "edp(1.367e9)": "1.367 × 10⁹",
+    "edp(3.186e-10, 3)": "3.19 × 10⁻¹⁰",
+    "change(0.021)": "+2.1%",
+    "change(-0.0004)": "−0.040%",
+    "change(1e-12)": "0%",
+    "tick(1000)": "1 K",
+    "tick(0.1)": "0.1",
+    "plural(1, 'layer')": "1 layer",
+    "plural(2, 'layer')": "2 layers",
+    "steps(10, 4).join()": "0,5,10",
+    "steps(543, 4, 2).join()": "0,256,512",
+    "stopped('no')": "no.",
+}
+
+
+def test_numbers_are_written_for_people(desk: Desk):
+    calls = ", ".join(WRITTEN)
+    written = desk.browser.new_page().evaluate(f"(() => {{ {SOURCE}\nreturn [{calls}]; }})()")
+    assert dict(zip(WRITTEN, written, strict=True)) == WRITTEN
