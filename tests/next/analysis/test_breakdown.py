@@ -46,7 +46,7 @@ def test_traffic_is_told_in_bytes_whatever_a_word_is():
     given = schedule(conv("a"))
     wide = on(given, {"DRAM": {"word_bits": 16}})
     once, twice = breakdown(evaluate(given)), breakdown(evaluate(wide))
-    assert twice.totals.first_memory_bytes == once.totals.first_memory_bytes > 0
+    assert twice.totals.first_memory_bytes == once.totals.first_memory_bytes == evaluate(given).memory_words(0)
     assert sum(twice.layers[0].words) < sum(once.layers[0].words)
 
 

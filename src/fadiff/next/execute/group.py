@@ -11,14 +11,13 @@ from fadiff.next.execute.ledger import Bookkeeper, Ledger
 from fadiff.next.execute.mac_run import MacRun
 from fadiff.next.execute.nest import build_nest
 from fadiff.next.execute.occupancy import Buffer, Held, Occupancy, Residence
-from fadiff.next.execute.operands import Inputs, Part, Weights
+from fadiff.next.execute.operands import Inputs, Part, weight_source
 from fadiff.next.execute.outlet import AddRun, Outlet
 from fadiff.next.execute.plan import Indices, Plan
 from fadiff.next.execute.result import Absence, Access, Count, LayerRun
 from fadiff.next.execute.role import layer_role
 from fadiff.next.execute.tensors import Tensors, data_lines, exact_dtype
 from fadiff.next.execute.traffic import MACS, STEPS, Counts, SharedWalk, Traffic
-from fadiff.next.hardware import Memory
 from fadiff.next.schedule import Group, Schedule
 from fadiff.workload import Edge, Layer
 
@@ -135,9 +134,9 @@ class GroupRun:
         walk, tiles = (
             SharedWalk(traffic, plan.dims(name), pieces, forgets) for pieces in (plan.pieces(name), plan.tiles(name))
         )
-        weights = Weights(partial(self._tensors.weights, layer), dtype)
+        weights = weight_source(partial(self._tensors.weights, layer), dtype)
         inputs = Inputs(layer.dims, self._parts(layer), dtype)
-        run, counts = MacRun(traffic, walk, weights, inputs, self._outlets[name]), tiles.total()
+        run, counts = MacRun(traffic, walk, weights, inputs.take, self._outlets[name]), tiles.total()
         return _Mac(run, counts, Residence(self._machine, role, traffic, inputs, counts))
 
     def _parts(self, layer: Layer) -> list[Part]:
@@ -163,25 +162,17 @@ class GroupRun:
         """What a layer moved."""
         layer, stored = self._workload[name], self._outlets[name].stored
         bookkeeper = Bookkeeper(self._machine, layer, self._roles[name])
-        nodes = {node.name: i for i, node in enumerate(self._machine.nodes) if isinstance(node, Memory)}
         if name in self._adds:
             add = self._adds[name]
             wanted = bookkeeper.addends(add.values[True], add.values[False], add.computed, stored)
-            instances = {memory: self._machine.instances(node) for memory, node in nodes.items()}
-            return LayerRun(self._counts(wanted, Ledger(), Ledger()), 0, 0, 0, instances)
+            return LayerRun(self._counts(wanted, Ledger(), Ledger()), 0, 0, 0)
         run, tiles, _ = self._macs[name]
         wanted = bookkeeper.moves(run.traffic, run.counts, run.moved, stored)
         padding = bookkeeper.padding(run.traffic, run.counts, run.moved)
         difference = tiles - run.walk.total()
         lead = bookkeeper.moves(run.traffic, difference, {}, 0)
-        block = self._plan.tiles(name)[0].block
-        return LayerRun(
-            counts=self._counts(wanted, padding, lead),
-            macs=int(run.counts[MACS]),
-            steps=int(run.counts[STEPS]),
-            lead_steps=int(difference[STEPS]),
-            instances={memory: run.traffic.nest.instances(block, node) for memory, node in nodes.items()},
-        )
+        numbers = (int(run.counts[MACS]), int(run.counts[STEPS]), int(difference[STEPS]))
+        return LayerRun(self._counts(wanted, padding, lead), *numbers)
 
     def _counts(self, wanted: Ledger, padding: Ledger, lead: Ledger) -> dict[Access, Count]:
         """Counts of what was wanted, less the padding in it."""

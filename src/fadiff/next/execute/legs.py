@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, Lanes, Leg, Lens, Nest, cut, deal
+from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, Lanes, Leg, Lens, Nest, deal
 from fadiff.next.execute.tensors import Span
 
 Image = tuple[Span, Span]
@@ -31,14 +31,6 @@ class Sums(NamedTuple):
     last: bool
 
 
-class Lines(NamedTuple):
-    """Rows or columns of I that move: written, read, and read if only those that are data in each image were."""
-
-    written: int
-    read: int
-    data: tuple[int, ...]
-
-
 class LegTraffic:
     """One leg, with what it has found so far. `images` are those that lie at its outer end."""
 
@@ -52,7 +44,7 @@ class LegTraffic:
         # Whether one instance at the outer, and at the inner end gets all terms of a sum.
         self._whole = [all(nest.lanes(d, -1, node) == 1 for d in REDUCED) for node in (leg.outer, leg.inner)]
         self._lens: dict[tuple[int, Lens], Lens] = {}
-        self._lines: dict[object, Lines] = {}
+        self._lines: dict[object, tuple[int, ...]] = {}
 
     def operand(self, block: Block, previous: Block | None) -> tuple[int, ...]:
         """The slots of W or I; `previous` is the block one turn ago, if the window has slid since."""
@@ -69,8 +61,8 @@ class LegTraffic:
         if self.leg.tensor == "W":
             return written, read
         rows, cols = (self._image_lines(axis, block, previous) for axis in (0, 1))
-        data = (read * r * c for r, c in zip(rows.data, cols.data, strict=True))
-        return written * rows.written * cols.written, read * rows.read * cols.read, *data
+        others = (written, *(read,) * (len(rows) - 1))
+        return tuple(n * r * c for n, r, c in zip(others, rows, cols, strict=True))
 
     def outputs(self, block: Block, sums: Sums) -> tuple[tuple[int, ...], Sums]:
         """The slots of O, and the sums as the instances at the inner end find them.
@@ -94,13 +86,13 @@ class LegTraffic:
             found = block.lens[dim]
             for item in self._below:
                 if isinstance(item, Lanes):
-                    found = deal(found, item.counts[dim], item.steps[dim])
+                    found = deal(found, item.steps[dim], item.counts[dim])
                 elif item.dim == dim:
-                    found = cut(found, 0, item.step)
+                    found = deal(found, item.step)
             self._lens[key] = found
         return found
 
-    def _image_lines(self, axis: int, block: Block, previous: Block | None) -> Lines:
+    def _image_lines(self, axis: int, block: Block, previous: Block | None) -> tuple[int, ...]:
         (p, r), stride, dilation = IMAGE[axis], self._nest.layer.stride[axis], self._nest.layer.dilation[axis]
         first = block.starts[p] * stride + block.starts[r] * dilation
         lens, back = (self._at_inner(block, p), self._at_inner(block, r)), None
@@ -112,7 +104,9 @@ class LegTraffic:
             self._lines[key] = self._count_lines(axis, *lens, back, first)
         return self._lines[key]
 
-    def _count_lines(self, axis: int, p: Lens, r: Lens, back: tuple[int, Lens, Lens] | None, first: int) -> Lines:
+    def _count_lines(
+        self, axis: int, p: Lens, r: Lens, back: tuple[int, Lens, Lens] | None, first: int
+    ) -> tuple[int, ...]:
         """Lines of all pairs of lanes, of P and of R, of which the first starts at `first`.
 
         `back` says where that one started one turn ago, against `first`, and what the lanes had then.
@@ -129,7 +123,7 @@ class LegTraffic:
         told = active & ~self._shared(axis, starts, p, r)
         lines = stops - begins
         data = [np.clip(stops, *image[axis]) - np.clip(begins, *image[axis]) for image in self._images]
-        return Lines(int(lines[active].sum()), int(lines[told].sum()), tuple(int(image[told].sum()) for image in data))
+        return int(lines[active].sum()), *(int(part[told].sum()) for part in (lines, *data))
 
     def _shared(self, axis: int, starts: NDArray[np.int64], p: Lens, r: Lens) -> NDArray[np.bool_]:
         """Pairs of lanes whose tile, whole and uncut, a pair before them wants too.

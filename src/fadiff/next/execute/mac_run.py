@@ -5,7 +5,7 @@ nest says so. What the loops further in do with a tile is counted as traffic of 
 computed at once, from the values in the tiles.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from fadiff.next.execute.ledger import Moved
 from fadiff.next.execute.legs import Sums
 from fadiff.next.execute.nest import Block, Lanes, P, Q
-from fadiff.next.execute.operands import Box, Source, Tile, input_box, weight_box
+from fadiff.next.execute.operands import Source, Tile, box_of
 from fadiff.next.execute.outlet import Outlet
 from fadiff.next.execute.tensors import Floats
 from fadiff.next.execute.traffic import SharedWalk, Traffic
@@ -36,23 +36,21 @@ class MacRun:
         self.traffic, self.walk = traffic, walk
         self.counts = traffic.zeros()
         self._nest, self._layer, self._outlet = traffic.nest, traffic.nest.layer, outlet
-        homes = {i: leg for i, leg in enumerate(self._nest.legs) if leg.tensor in "WI" and leg.outer == 0}
-        self._depth = self._walked(leg.inner for leg in homes.values() if leg.inner != self._nest.macs)
+        on_chip = {i: leg for i, leg in enumerate(self._nest.legs) if leg.inner != self._nest.macs}
+        homes = {i: leg for i, leg in on_chip.items() if leg.tensor in "WI" and leg.outer == 0}
+        self._depth = self._walked([leg.inner for leg in homes.values()])
         self._homes = {i: leg for i, leg in homes.items() if self._nest.above(leg.inner) <= self._depth}
-        self._homes = {i: leg for i, leg in self._homes.items() if leg.inner != self._nest.macs}
         self.moved = dict.fromkeys(self._homes, Moved())
         self._tiles = {"W": Tile(weights), "I": Tile(inputs)}
         self._unwalked = set("WI") - {leg.tensor for leg in self._homes.values()}
         self._held = {i: [self._nest.held(leg.inner, d) for d in range(8)] for i, leg in self._homes.items()}
         self._sums: dict[tuple[int, ...], Floats] = {}
 
-    def _walked(self, homes: Iterable[int]) -> int:
+    def _walked(self, homes: list[int]) -> int:
         """How many of the outer loops are walked turn by turn: those above homes, if they turn few enough times."""
         turns, depth = len(self.walk.pieces), 0
         for item in self._nest.items[: max(map(self._nest.above, (1, *homes)))]:
-            if isinstance(item, Lanes):
-                break
-            turns *= self._nest.factors[item.node][item.dim]
+            turns *= self._nest.factors[item.node][item.dim] if not isinstance(item, Lanes) else TURNS * TURN_MACS
             if turns > max(TURNS, self._layer.macs // TURN_MACS):
                 break
             depth += 1
@@ -62,7 +60,7 @@ class MacRun:
         """Computes one piece; `tick` is told of MACs as they are done."""
         block = self.walk.pieces[number].block
         for tensor in self._unwalked:
-            self._tiles[tensor].drop()
+            self._tiles[tensor].box = None
         sums = self.walk.begin_piece(number, self.counts)
         self.counts += self.traffic.below(0, block, sums)
         for entry, previous in self.walk.due(number):
@@ -85,22 +83,16 @@ class MacRun:
 
     def _bring(self, number: int, block: Block, *, slides: bool) -> None:
         """Carries out the transfer of a leg, if it is one on which values really move."""
-        if number not in self._homes:
-            return
-        tensor = self._homes[number].tensor
-        held = [min(lens[0], most) for lens, most in zip(block.lens, self._held[number], strict=True)]
-        taken, before = self._tiles[tensor].bring(self._box(tensor, block, held), slides=slides), self.moved[number]
-        self.moved[number] = Moved(before.wanted + taken.wanted, before.data + taken.data)
-
-    def _box(self, tensor: str, block: Block, lens: list[int]) -> Box:
-        if tensor == "W":
-            return weight_box(block.starts, lens)
-        return input_box(self._layer, block.starts, lens)
+        if number in self._homes:
+            tensor, before = self._homes[number].tensor, self.moved[number]
+            held = [min(lens[0], most) for lens, most in zip(block.lens, self._held[number], strict=True)]
+            taken = self._tiles[tensor].bring(box_of(tensor, self._layer, block.starts, held), slides=slides)
+            self.moved[number] = Moved(before.wanted + taken.wanted, before.data + taken.data)
 
     def _multiply(self, block: Block, last: bool) -> None:
         """The product of a block, from the tiles in the homes, or from where an operand lies if that is not walked."""
         lens = [lens[0] for lens in block.lens]
-        boxes = {tensor: self._box(tensor, block, lens) for tensor in self._tiles}
+        boxes = {tensor: box_of(tensor, self._layer, block.starts, lens) for tensor in self._tiles}
         for tensor in self._unwalked:
             if self._tiles[tensor].box != boxes[tensor]:
                 self._tiles[tensor].bring(boxes[tensor])
@@ -118,12 +110,9 @@ class MacRun:
 
 def product(layer: Layer, weights: Floats, inputs: Floats, p: int, q: int) -> Floats:
     """Sums ``[g, k, n, p, q]`` of weights ``[g, k, c, r, s]`` and inputs ``[g, n, c, rows, columns]``."""
-    g, k, c, r, s = weights.shape
-    n = inputs.shape[1]
+    (g, k, c, r, s), n = weights.shape, inputs.shape[1]
     if p * q * r * s == 1:
         return (weights[..., 0, 0] @ inputs[..., 0, 0].transpose(0, 2, 1)).reshape(g, k, n, 1, 1)
-    if r * s * n == 1 and inputs.shape[3:] == (p, q):
-        return (weights[..., 0, 0] @ inputs.reshape(g, c, p * q)).reshape(g, k, n, p, q)
     by_g, by_n, by_c, by_row, by_col = inputs.strides
     (stride_p, stride_q), (dilation_r, dilation_s) = layer.stride, layer.dilation
     window = as_strided(
@@ -134,11 +123,11 @@ def product(layer: Layer, weights: Floats, inputs: Floats, p: int, q: int) -> Fl
     )
     sums: Floats = np.zeros((g, k, n, p, q), weights.dtype)
     images = max(1, MATRIX_VALUES // (g * r * s * p * q))
-    for first in range(0, n, images):
-        some = window[:, :, :, :, first : first + images]
+    for at in range(0, n, images):
+        some = window[:, :, :, :, at : at + images]
         channels = max(1, MATRIX_VALUES // (g * r * s * some.shape[4] * p * q))
-        for at in range(0, c, channels):
-            columns = some[:, at : at + channels].reshape(g, -1, some.shape[4] * p * q)
-            found = weights[:, :, at : at + channels].reshape(g, k, -1) @ columns
-            sums[:, :, first : first + images] += found.reshape(g, k, -1, p, q)
+        for first in range(0, c, channels):
+            columns = some[:, first : first + channels].reshape(g, -1, some.shape[4] * p * q)
+            found = weights[:, :, first : first + channels].reshape(g, k, -1) @ columns
+            sums[:, :, at : at + images] += found.reshape(g, k, -1, p, q)
     return sums

@@ -57,31 +57,21 @@ class Block(NamedTuple):
     starts: tuple[int, ...]
     lens: tuple[Lens, ...]
 
-    def turns(self, loop: Loop) -> int:
-        """Turns of a loop, until the first lane is done: none has more to do."""
-        return ceil_div(self.lens[loop.dim][0], loop.step)
-
     def turn(self, loop: Loop, index: int) -> "Block":
         """One turn of a loop."""
-        d, done = loop.dim, index * loop.step
-        starts = (*self.starts[:d], self.starts[d] + done, *self.starts[d + 1 :])
-        return Block(starts, (*self.lens[:d], cut(self.lens[d], done, loop.step), *self.lens[d + 1 :]))
+        d = loop.dim
+        starts = (*self.starts[:d], self.starts[d] + index * loop.step, *self.starts[d + 1 :])
+        return Block(starts, (*self.lens[:d], deal(self.lens[d], loop.step, first=index), *self.lens[d + 1 :]))
 
     def dealt(self, lanes: Lanes) -> "Block":
         """The block on the lanes of an axis."""
-        return Block(self.starts, tuple(map(deal, self.lens, lanes.counts, lanes.steps)))
+        return Block(self.starts, tuple(map(deal, self.lens, lanes.steps, lanes.counts)))
 
 
 @lru_cache(maxsize=1 << 16)
-def cut(lens: Lens, done: int, step: int) -> Lens:
-    """The next `step` of what every lane has, after some of it is done."""
-    return tuple(min(step, max(0, length - done)) for length in lens)
-
-
-@lru_cache(maxsize=1 << 16)
-def deal(lens: Lens, count: int, step: int) -> Lens:
-    """What `count` lanes below each lane get of it, in order."""
-    return tuple(min(step, max(0, length - i * step)) for length in lens for i in range(count))
+def deal(lens: Lens, step: int, count: int = 1, first: int = 0) -> Lens:
+    """Cuts what every lane has into steps: `count` of them, from number `first` on."""
+    return tuple(min(step, max(0, length - i * step)) for length in lens for i in range(first, first + count))
 
 
 @dataclass(frozen=True)
@@ -141,17 +131,6 @@ class Nest:
         for item in self.items[:items]:
             if isinstance(item, Lanes):
                 found = tuple(start + i * item.steps[dim] for start in found for i in range(item.counts[dim]))
-        return found
-
-    def instances(self, block: Block, node: int) -> int:
-        """Instances of a node in use: lanes that the first turn of a block uses of each axis above it, multiplied."""
-        lens, found = [lanes[0] for lanes in block.lens], 1
-        for item in self.items[: self.above(node)]:
-            if isinstance(item, Loop):
-                lens[item.dim] = min(lens[item.dim], item.step)
-            else:
-                found *= prod(map(ceil_div, lens, item.steps))
-                lens = list(map(min, lens, item.steps))
         return found
 
     def slides(self, node: int, dim: int, place: int) -> bool:

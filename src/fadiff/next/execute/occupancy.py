@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fadiff.next.execute.legs import ARRIVING, FINISHED
 from fadiff.next.execute.nest import RELEVANT, Block, C, G, Leg, N
-from fadiff.next.execute.operands import COLS, ROWS, Inputs, input_box
+from fadiff.next.execute.operands import Inputs, box_of
 from fadiff.next.execute.result import Peak
 from fadiff.next.execute.role import Role
 from fadiff.next.execute.tensors import Span
@@ -74,40 +74,29 @@ class Residence:
         return {(leg.inner, leg.tensor): self._bits(leg, block) for leg in self._legs}
 
     def kept(self, walk: SharedWalk, number: int) -> Held:
-        """When a piece is done: tiles that the next piece finds there, or the part of a window that it does."""
+        """When a piece is done: tiles that the next one finds there, and windows that slide on."""
         found = dict.fromkeys(((leg.inner, leg.tensor) for leg in self._legs), 0)
         if number + 1 < len(walk.pieces):
             due = {entry.leg: previous for entry, previous in walk.due(number + 1)}
-            for entry in walk.entries:
-                leg = self._nest.legs[entry.leg]
-                if entry.leg not in due:
-                    found[leg.inner, leg.tensor] = self._bits(leg, walk.pieces[number].block)
-                elif due[entry.leg] is not None:
-                    window = (walk.pieces[number].block, walk.pieces[number + 1].block)
-                    found[leg.inner, leg.tensor] = self._bits(leg, *window)
+            for leg in (self._nest.legs[entry.leg] for entry in walk.entries if due.get(entry.leg, self) is not None):
+                found[leg.inner, leg.tensor] = self._bits(leg, walk.pieces[number].block)
         return found
 
-    def _bits(self, leg: Leg, block: Block, following: Block | None = None) -> int:
-        """A tile; of a window, the part of it that is in the following one too."""
+    def _bits(self, leg: Leg, block: Block) -> int:
         bits, role, layer = self._machine.bits, self._role, self._nest.layer
-        lens = self._lens(leg, block)
-        if leg.tensor == "O":
-            if role.fused_output and leg.inner <= role.fuses and (leg.inner == role.fuses or not role.drained):
-                return 0  # what is fused is in its buffer, and nowhere further out
-            width = Fraction(bits.sums)
-            if leg.inner in self._finished:
-                width = Fraction(layer.stored_words, layer.output_words) * bits.O
-            return ceil(prod(lens[d] for d in RELEVANT["O"]) * width)
+        lens = [min(lens[0], self._nest.held(leg.inner, d)) for d, lens in enumerate(block.lens)]
+        values = prod(lens[d] for d in RELEVANT[leg.tensor])
         if leg.tensor == "W":
-            return prod(lens[d] for d in RELEVANT["W"]) * bits.W
-        channels = self._inputs.most_unfused(lens[G], lens[C]) if leg.outer == 0 else lens[G] * lens[C]
-        box = input_box(layer, block.starts, lens)
-        after = box if following is None else input_box(layer, following.starts, self._lens(leg, following))
-        lines = (max(0, min(box[i][1], after[i][1]) - max(box[i][0], after[i][0])) for i in (ROWS, COLS))
-        return lens[N] * channels * prod(lines) * bits.I
-
-    def _lens(self, leg: Leg, block: Block) -> list[int]:
-        return [min(lens[0], self._nest.held(leg.inner, d)) for d, lens in enumerate(block.lens)]
+            return values * bits.W
+        if leg.tensor == "I":
+            channels = self._inputs.most_unfused(lens[G], lens[C]) if leg.outer == 0 else lens[G] * lens[C]
+            _, _, _, *lines = box_of("I", layer, block.starts, lens)
+            return lens[N] * channels * prod(end - first for first, end in lines) * bits.I
+        if role.fused_output and leg.inner <= role.fuses and (leg.inner == role.fuses or not role.drained):
+            return 0  # what is fused is in its buffer, and nowhere further out
+        if leg.inner in self._finished:
+            return ceil(values * Fraction(layer.stored_words, layer.output_words) * bits.O)
+        return values * bits.sums
 
 
 class Occupancy:

@@ -6,7 +6,7 @@ rows and columns, are counted with padding.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,20 +19,15 @@ ROWS, COLS = 3, 4
 """Axes of an input box along which windows slide."""
 
 
-def weight_box(starts: Sequence[int], lens: Sequence[int]) -> Box:
-    """The weights of a block."""
-    g, k, c, r, s = [(starts[d], starts[d] + lens[d]) for d in (G, K, C, R, S)]
-    return g, k, c, r, s
-
-
-def input_box(layer: Layer, starts: Sequence[int], lens: Sequence[int]) -> Box:
-    """The inputs of a block, with the rows and columns that strides leave out."""
-    g, n, c = [(starts[d], starts[d] + lens[d]) for d in (G, N, C)]
-    lines: list[Span] = []
-    for (p, r), stride, dilation in zip(IMAGE, layer.stride, layer.dilation, strict=True):
-        first = starts[p] * stride + starts[r] * dilation
-        lines.append((first, first + (lens[p] - 1) * stride + (lens[r] - 1) * dilation + 1))
-    return g, n, c, lines[0], lines[1]
+def box_of(tensor: str, layer: Layer, starts: Sequence[int], lens: Sequence[int]) -> Box:
+    """What a block reads of W or I; of I with the rows and columns that strides leave out."""
+    spans = [(starts[d], starts[d] + lens[d]) for d in ((G, K, C, R, S) if tensor == "W" else (G, N, C))]
+    if tensor == "I":
+        for (p, r), stride, dilation in zip(IMAGE, layer.stride, layer.dilation, strict=True):
+            first = starts[p] * stride + starts[r] * dilation
+            spans.append((first, first + (lens[p] - 1) * stride + (lens[r] - 1) * dilation + 1))
+    a, b, c, d, e = spans
+    return a, b, c, d, e
 
 
 class Taken(NamedTuple):
@@ -43,24 +38,18 @@ class Taken(NamedTuple):
     data: int
 
 
-class Source(Protocol):
-    """An operand where it lies."""
-
-    def take(self, box: Box) -> Taken:
-        """Takes a box."""
-        ...
+Source = Callable[[Box], Taken]
+"""An operand where it lies: takes a box of it."""
 
 
-class Weights(NamedTuple):
-    """W where it lies; `look` finds it, ``[G, K, C, R, S]``."""
+def weight_source(look: Callable[[], Words], dtype: FloatType) -> Source:
+    """W where `look` finds it, ``[G, K, C, R, S]``."""
 
-    look: Callable[[], Words]
-    dtype: FloatType
-
-    def take(self, box: Box) -> Taken:
-        """Takes a box."""
-        values = self.look()[_slices(box)].astype(self.dtype, order="C")
+    def take(box: Box) -> Taken:
+        values = look()[_slices(box)].astype(dtype, order="C")
         return Taken(values, values.size, values.size)
+
+    return take
 
 
 class Part(NamedTuple):
@@ -81,7 +70,6 @@ class Inputs:
     def __init__(self, dims: Dims, parts: Sequence[Part], dtype: FloatType) -> None:
         self._dims, self._dtype = dims, dtype
         self._parts: list[tuple[Part, Box]] = []
-        """Each part, in rectangles of groups and channels within a group."""
         for part in parts:
             self._parts += [(part, (g, (0, dims.N), c, *part.lines)) for g, c in _rectangles(dims.C, part.channels)]
 
@@ -105,17 +93,8 @@ class Inputs:
             found[_slices(inside, box)] = values
         return Taken(np.zeros(sizes, self._dtype) if found is None else found, wanted, data)
 
-    def _view(self, part: Part, there: Box) -> Words:
-        """A part, or some groups and channels of it, as ``[G, N, C, rows, columns]``."""
-        (g0, g1), _, (c0, c1), _, _ = there
-        first = g0 * self._dims.C + c0 - part.channels[0]
-        words = part.look()[:, first : first + (g1 - g0) * (c1 - c0)]
-        return words.reshape(words.shape[0], g1 - g0, c1 - c0, *words.shape[2:]).transpose(1, 0, 2, 3, 4)
-
     def most_unfused(self, groups: int, channels: int) -> int:
         """The most channels from the first memory that a tile of so many groups and channels can hold."""
-        if not any(part.fused for part, _ in self._parts):
-            return groups * channels
         found = [0]
         for at_g, at_c in product(range(0, self._dims.G, groups), range(0, self._dims.C, channels)):
             tile = ((at_g, at_g + groups), (0, 1), (at_c, at_c + channels), (0, 1), (0, 1))
@@ -123,13 +102,20 @@ class Inputs:
             found.append(sum(max(0, g1 - g0) * max(0, c1 - c0) for (g0, g1), _, (c0, c1), _, _ in overlaps))
         return max(found)
 
+    def _view(self, part: Part, there: Box) -> Words:
+        """A part, or some groups and channels of it, as ``[G, N, C, rows, columns]``."""
+        (g0, g1), _, (c0, c1), _, _ = there
+        first = g0 * self._dims.C + c0 - part.channels[0]
+        words = part.look()[:, first : first + (g1 - g0) * (c1 - c0)]
+        return words.reshape(words.shape[0], g1 - g0, c1 - c0, *words.shape[2:]).transpose(1, 0, 2, 3, 4)
+
 
 class Tile:
     """A tile of an operand in a memory: real values, brought from where the operand lies."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
         self.box: Box | None = None
+        self._source = source
         self._values: Floats = np.zeros((0,) * 5, np.float32)
 
     def bring(self, box: Box, *, slides: bool = False) -> Taken:
@@ -137,29 +123,23 @@ class Tile:
 
         A window that slides keeps what it has of it, and is brought every row or column from its end on.
         """
-        old = self.box
-        if slides and old is not None:
-            axis = ROWS if old[ROWS] != box[ROWS] else COLS
-            (first, end), there = box[axis], old[axis][1]
-            fresh = (there, end)
-            taken = self._source.take((*box[:ROWS], fresh, box[COLS]) if axis == ROWS else (*box[:COLS], fresh))
-            # It holds the lines up to `there`: the last of them are wanted still, or the first of the fresh are not.
-            lines = np.concatenate((self._values, taken.values), axis)
-            self._values = lines[:, :, :, first - end :] if axis == ROWS else lines[..., first - end :]
-        else:
-            taken = self._source.take(box)
+        old, self.box = self.box, box
+        if not slides or old is None:
+            taken = self._source(box)
             self._values = taken.values
-        self.box = box
+            return taken
+        axis = ROWS if old[ROWS] != box[ROWS] else COLS
+        (first, end), fresh = box[axis], (old[axis][1], box[axis][1])
+        taken = self._source((*box[:ROWS], fresh, box[COLS]) if axis == ROWS else (*box[:COLS], fresh))
+        # Of all lines that it held, and fresh ones, the last are wanted.
+        lines = np.concatenate((self._values, taken.values), axis)
+        self._values = lines[:, :, :, first - end :] if axis == ROWS else lines[..., first - end :]
         return taken
 
     def read(self, box: Box) -> Floats:
         """The values of a box within the tile."""
         assert self.box is not None
         return self._values if box == self.box else self._values[_slices(box, self.box)]
-
-    def drop(self) -> None:
-        """Forgets what is there."""
-        self.box = None
 
 
 def _rectangles(width: int, channels: Span) -> Iterator[tuple[Span, Span]]:

@@ -28,14 +28,6 @@ class Piece(NamedTuple):
     block: Block
 
 
-class Reach(NamedTuple):
-    """What an edge reads of its source's rows (or columns): row p of the target takes p*stride - pad and `more`."""
-
-    stride: int
-    more: int
-    pad: int
-
-
 class Pace(NamedTuple):
     """How a layer goes along a dim: size, tile and lead, of what it computes and of what it stores."""
 
@@ -113,23 +105,30 @@ class Plan:
         paces = [self.paces[name][loop]._replace(lead=0) for loop in self.order]
         return self._pieces(name, product(*(range(ceil_div(pace.size, pace.tile)) for pace in paces)), paces)
 
-    def reach(self, edge: Edge, axis: int) -> Reach | None:
-        """What an edge reads of rows (axis 0) or columns (1); None if its target needs all of them for any."""
-        source, target = self.workload[edge.source], self.workload[edge.target]
-        if edge.port == "input" and not reads_whole(source, target):
-            more = (target.dims[6 + axis] - 1) * target.dilation[axis]
-            return Reach(target.stride[axis], more, target.pad_before(axis, source.stored[axis]))
-        if edge.port == "addend" and source.stored == (target.dims.P, target.dims.Q):
-            return Reach(1, 0, 0)
-        return None
-
     def read(self, edge: Edge, axis: int, computed: Span) -> Span:
-        """Stored rows or columns of its source that an edge reads for computed ones."""
-        stored, reach = self.workload[edge.source].stored[axis], self.reach(edge, axis)
+        """Stored rows (axis 0) or columns (1) of its source that an edge reads for computed ones of its target."""
+        stored, reach = self.workload[edge.source].stored[axis], self._reach(edge, axis)
         if reach is None:
             return 0, stored
-        first, last = computed[0] * reach.stride - reach.pad, (computed[1] - 1) * reach.stride - reach.pad + reach.more
-        return min(stored, max(0, first)), min(stored, max(0, last + 1))
+        stride, first, end = reach
+        return (
+            min(stored, max(0, computed[0] * stride + first)),
+            min(stored, max(0, (computed[1] - 1) * stride + end)),
+        )
+
+    def _reach(self, edge: Edge, axis: int) -> tuple[int, int, int] | None:
+        """(stride, first, end): row p of an edge's target reads rows p*stride + first to p*stride + end of its source.
+
+        None if it needs all of them.
+        """
+        source, target = self.workload[edge.source], self.workload[edge.target]
+        if edge.port == "input" and not reads_whole(source, target):
+            pad, reach = (
+                target.pad_before(axis, source.stored[axis]),
+                (target.dims[6 + axis] - 1) * target.dilation[axis],
+            )
+            return target.stride[axis], -pad, reach - pad + 1
+        return (1, 0, 1) if edge.port == "addend" and source.stored == (target.dims.P, target.dims.Q) else None
 
     def _dim(self, name: str, loop: str) -> str:
         return loop if loop != "X" else self.group.x_dim(name) or "K"
@@ -155,11 +154,11 @@ class Plan:
             return Pace(size, ceil_div(size, trips), 0, stored, stored, stored)
         asked, lead = set[int](), 0
         for edge in edges:
-            reach, target = self.reach(edge, "PQ".index(loop)), self.paces[edge.target][loop]
+            reach, target = self._reach(edge, "PQ".index(loop)), self.paces[edge.target][loop]
             if reach is None:
                 raise self._error(f"{edge.target} needs all of {name} at once, so {loop} cannot be shared")
-            asked.add(min(stored, reach.stride * target.tile))
-            lead = max(lead, reach.stride * (target.lead - 1) + reach.more - reach.pad + 1)
+            asked.add(min(stored, reach[0] * target.tile))
+            lead = max(lead, reach[0] * (target.lead - 1) + reach[2])
         if len(asked) > 1:
             raise self._error(f"the consumers of {name} ask for different tiles of its {loop}: {sorted(asked)}")
         (tile,) = asked

@@ -67,8 +67,6 @@ class LayerRun:
     """Steps of the array, all lanes at once."""
     lead_steps: int
     """Steps that the model counts more, or less, because the layer led its group."""
-    instances: Mapping[str, int]
-    """Instances of each memory that a tile of the layer keeps busy."""
 
 
 class Peak(NamedTuple):

@@ -56,21 +56,10 @@ class Tensors:
     is such an input too: how it comes from its producer's words is not known.
     """
 
-    def __init__(self, workload: Workload, seed: int) -> None:
+    def __init__(self, workload: Workload, seed: int, outside: dict[str, dict[int, Words]]) -> None:
+        """`outside` takes the random words, by layer and number of the operand."""
         self.stored: dict[str, Words] = {}
-        self._workload, self._seed = workload, seed
-        self._outside: dict[tuple[str, int], Words] = {}
-
-    def twin(self) -> "Tensors":
-        """Tensors with the same words from outside."""
-        other = Tensors(self._workload, self._seed)
-        other._outside = self._outside
-        return other
-
-    def forget(self, layer: str) -> None:
-        """Frees a layer's words from outside."""
-        for key in [key for key in self._outside if key[0] == layer]:
-            del self._outside[key]
+        self._workload, self._seed, self._outside = workload, seed, outside
 
     def operand(self, layer: Layer, place: int) -> Words:
         """One of a layer's inputs as its port reads it.
@@ -92,10 +81,11 @@ class Tensors:
         return self._random(layer, len(ports), (d.G, d.K, d.C, d.R, d.S))
 
     def _random(self, layer: Layer, place: int, shape: tuple[int, ...]) -> Words:
-        if (layer.name, place) not in self._outside:
+        known = self._outside.setdefault(layer.name, {})
+        if place not in known:
             random = np.random.default_rng((self._seed, self._workload.depth[layer.name], place))
-            self._outside[layer.name, place] = random.integers(-LARGEST, LARGEST + 1, shape, np.int8)
-        return self._outside[layer.name, place]
+            known[place] = random.integers(-LARGEST, LARGEST + 1, shape, np.int8)
+        return known[place]
 
 
 def _as_read(stored: Words, producer: Layer, layer: Layer, port: str) -> Words:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadiff.next.execute.legs import ALL, Image, LegTraffic, Sums
-from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, C, Lanes, Loop, Nest
+from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, C, Lanes, Loop, Nest, ceil_div
 from fadiff.next.execute.plan import Piece
 
 Counts = NDArray[np.int64]
@@ -46,7 +46,7 @@ class Traffic:
         """The blocks of all turns of a loop, with the state of their sums."""
         loop = self.nest.items[item]
         assert isinstance(loop, Loop)
-        count = block.turns(loop)
+        count = ceil_div(block.lens[loop.dim][0], loop.step)  # until the first lane is done: none has more to do
         for i in range(count):
             state = Sums(ALL if i else sums.held, sums.last and i == count - 1) if loop.dim in REDUCED else sums
             yield block.turn(loop, i), state

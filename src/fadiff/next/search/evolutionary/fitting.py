@@ -151,6 +151,7 @@ def advance(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, ro
         # Sums that leave unfinished do so at least once each; half of that is safe from rounding in 32 bits.
         most = 1.5 * rows.layers.output
         spills = (rows.fusion.copied * rows.layers.is_mac > 0) & (nest.past("O", keeper, ()) > most)
+        spills = jax.lax.optimization_barrier(spills)
         factors = jnp.where((frame.above(keeper) & _OUTPUT.T)[:, :, None] & spills, 1, factors)
         order = order.at[0].set(jnp.where(spills, jnp.asarray(frame.reducing)[order[0]], order[0]))
         lost = (rows.must_hold > 0) & (nest.past("O", structure.keepers("O")[1], ()) > most)
@@ -177,7 +178,7 @@ def _settled(frame: Frame, rows: Rows, factors: Array) -> Array:
     held, inside = rows.must_hold > 0, jnp.asarray(frame.sums_inside)[:, :, None]
     above = frame.above(frame.structure.keepers("O")[1]) & _OUTPUT.T
     factors = jnp.where(held & above[:, :, None], 1, jnp.where(held & inside, rows.fusion.tile, factors))
-    return settle(jax.lax.optimization_barrier(factors), rows.fusion.tile)
+    return settle(factors, rows.fusion.tile)
 
 
 def _of_group(reduce: Callable[..., Array], values: Array, rows: Rows) -> Array:
@@ -193,7 +194,6 @@ def _shrunk(frame: Frame, nest: Nest, rows: Rows, machine: MachineArrays, room: 
     own = tiles(nest, machine)
     held = jnp.stack([jnp.stack([own.running.get((m, t), none) for t in TENSORS]) for m in memories])
     kept = jnp.stack([sum((own.kept.get((m, t), none) for t in TENSORS), own.waiting.get(m, none)) for m in memories])
-    held, kept = jax.lax.optimization_barrier((held, kept))
     running = held.sum(axis=1)
     total = running - kept + _of_group(jax.ops.segment_sum, kept, rows)
     if structure.fuses is not None:
@@ -230,7 +230,6 @@ def _less(frame: Frame, factors: Array, weight: Array, place: Array, load: Array
     divided by 3, or halved and rounded up.
     """
     nodes, dims, _ = factors.shape
-    weight = jax.lax.optimization_barrier(weight)
     pick = weight.reshape(nodes * dims, -1).argmax(axis=0)
     node, dim = jnp.arange(nodes)[:, None, None], jnp.arange(dims)[:, None]
     chosen = (node == pick // dims) & (dim == pick % dims) & (weight > 0)

@@ -1,0 +1,72 @@
+"""What a user sees when something is wrong: sentences on stderr and an exit code, never a traceback."""
+
+import errno
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from fadiff.errors import FadiffError
+from fadiff.next.schedule.rules import IllegalScheduleError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def check_outputs(written: Iterable[Path | None], read: Sequence[Path | str | None] = ()) -> None:
+    """Find out before the work, which may be long, that results could not be written, or would destroy something.
+
+    Results must not replace each other, nor what they are made of. None stands for a file that was not asked for.
+    """
+    outputs = [path for path in written if path is not None]
+    for path in outputs:
+        if path.is_dir():
+            raise FadiffError(f"{path}: this is a folder: name a file in it")
+        if not path.parent.is_dir():
+            raise FadiffError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+        if any(_same_file(path, Path(one)) for one in read if one is not None and Path(one).is_file()):
+            raise FadiffError(f"{path}: this would replace a file that is read: choose another place")
+    for one, other in combinations(outputs, 2):
+        if _same_file(one, other):
+            raise FadiffError(f"{other}: two results would be written to this file: choose a place for each")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether writing to one loses what the other holds; what is written to a device is not kept anyway."""
+    if one.exists() and other.exists():
+        return one.is_file() and one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+class SentencesOnErrors(TyperGroup):
+    """A group of commands whose errors are sentences."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  (as the class above has it)
+        """Run a command."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
+        except FadiffError as error:
+            for sentence in _sentences(error):
+                typer.echo(f"error: {sentence}", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except MemoryError:
+            typer.echo("error: there is not enough memory for this: make the network smaller", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # the reader has seen enough (`| head`): Typer ends quietly
+            typer.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+        return result
+
+
+def _sentences(error: FadiffError) -> list[str]:
+    return error.sentences if isinstance(error, IllegalScheduleError) else [str(error)]

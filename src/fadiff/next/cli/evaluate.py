@@ -1,0 +1,46 @@
+"""`fadiff evaluate`: what a schedule costs."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fadiff.next.analysis.breakdown import breakdown
+from fadiff.next.cli.networks import Json
+from fadiff.next.cli.summary import groups_table, layer_tables, totals_table
+from fadiff.next.cli.tables import console, print_json
+from fadiff.next.cost import evaluate as evaluate_schedule
+from fadiff.next.cost import load_schedule
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A schedule file (JSON).", show_default=False)]
+
+
+def evaluate(
+    file: File,
+    json: Json = False,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Show every layer: words by level and tensor, cycles, energy.")
+    ] = False,
+) -> None:
+    """Price a schedule: energy, cycles, EDP and DRAM words, and their causes.
+
+    The file is checked first: factors, fusion rules, capacities and the cost
+    it states. What --json prints always holds every layer.
+
+    Examples:
+      fadiff evaluate resnet18.schedule.json
+      fadiff evaluate resnet18.schedule.json --layers
+    """
+    costs = breakdown(evaluate_schedule(load_schedule(file)))
+    if json:
+        print_json(asdict(costs))
+        return
+    out = console()
+    out.print(totals_table(costs))
+    out.print(groups_table(costs))
+    if layers:
+        for made in layer_tables(costs):
+            out.print(made)
+    else:
+        out.print(f"Layer by layer: fadiff evaluate {file} --layers")

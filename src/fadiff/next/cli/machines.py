@@ -1,0 +1,90 @@
+"""`fadiff hardware`: what there is to schedule for."""
+
+from typing import Annotated
+
+import typer
+
+from fadiff.next.cli.networks import Json
+from fadiff.next.cli.tables import console, facts, print_json, table
+from fadiff.next.hardware import (
+    MachineFile,
+    builtin_machines,
+    describe_machine,
+    fusion_sentence,
+    load_machine,
+    machine_lines,
+    machine_to_json,
+    read_machine,
+)
+
+
+def hardware(
+    name_or_file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME_OR_FILE",
+            help="A built-in accelerator or a hardware file (.yaml, .yml, .json), to show in full.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the built-in accelerators, or show one in full.
+
+    One is shown as the list that it is, from DRAM to the multipliers. What
+    --json prints of it is a complete hardware file: change it, and give it to
+    fadiff optimize.
+
+    Examples:
+      fadiff hardware
+      fadiff hardware eyeriss
+      fadiff hardware gemmini-large --json > mine.json
+    """
+    if name_or_file is not None:
+        told = read_machine(name_or_file)
+        if json:
+            print_json(machine_to_json(told.machine))
+        else:
+            _show(told)
+        return
+    if json:
+        print_json({"hardware": [machine_to_json(load_machine(name)) for name in builtin_machines()]})
+        return
+    listed = table("Built-in accelerators", ("name", "what it is", "MACs", "memories", "fuses in"), wide=2)
+    for name in builtin_machines():
+        machine = load_machine(name)
+        fuses = machine.fused_in()
+        where = "" if fuses is None else fuses.name
+        listed.add_row(name, describe_machine(name), f"{machine.peak_macs:,}", str(len(machine.memories)), where)
+    out = console()
+    out.print(listed)
+    out.print("In full: fadiff hardware gemmini-large")
+
+
+def _show(told: MachineFile) -> None:
+    machine = told.machine
+    nodes = table(
+        machine.name, ("node", "keeps, or takes", "how many", "capacity", "word", "words/cycle", "pJ/word"), wide=2
+    )
+    for line in machine_lines(machine, told.filled):
+        star = "*" if line.filled else ""
+        nodes.add_row(
+            line.name, line.holds, f"{line.instances:,}", line.capacity, line.word, line.rate, line.energy + star
+        )
+    out = console()
+    out.print(nodes)
+    ways = sorted(set(told.filled.values()))
+    if ways:
+        out.print(f"* not in the file, filled in: {', '.join(ways)}.")
+    out.print(fusion_sentence(machine))
+    widths = ", ".join(f"{what} {bits}" for what, bits in vars(machine.bits).items())
+    overlap = "hide behind work" if machine.overlap == "full" else "add to the work"
+    pairs = [
+        ("bits", widths),
+        ("overlap", f"{machine.overlap}: transfers of {machine.memories[0].name} {overlap}"),
+        ("online softmax", "yes" if machine.online_softmax else "no"),
+        ("what it is", told.description),
+        ("source", told.source),
+        *(("note", note) for note in told.notes),
+    ]
+    out.print(facts((name, value) for name, value in pairs if value))

@@ -1,0 +1,205 @@
+"""`fadiff optimize`: find a schedule."""
+
+import shlex
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from fadiff.errors import FadiffError
+from fadiff.files import write_text
+from fadiff.next.analysis.breakdown import breakdown, first_memory_bytes
+from fadiff.next.analysis.search_trace import parse_trace
+from fadiff.next.cli.errors import check_outputs
+from fadiff.next.cli.networks import Json, Model
+from fadiff.next.cli.report import write_report
+from fadiff.next.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.next.cli.summary import groups_table, totals_table
+from fadiff.next.cli.tables import bytes_text, console, microjoules, print_json, short, table
+from fadiff.next.cost import Evaluation, evaluate, save_schedule
+from fadiff.next.hardware import load_machine
+from fadiff.workload import load_model
+
+if TYPE_CHECKING:
+    from fadiff.next.search.driver import TracePoint
+
+STOPPED = {
+    "done": "The search ran to its end.",
+    "budget": "The budget ended the search: a longer one may find more.",
+    "interrupt": "Interrupted: this is the best legal schedule so far.",
+}
+
+
+def optimize(
+    model: Model,
+    hardware: Annotated[
+        str,
+        typer.Option(
+            "--hardware", "-H", metavar="NAME_OR_FILE", help="A built-in accelerator (fadiff hardware) or a file."
+        ),
+    ] = "gemmini-large",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            help="How to search: joint, climb, descent, layerwise, layerwise-tuned, genetic, bayesian, random, greedy.",
+        ),
+    ] = "joint",
+    budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "60s",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same machine: the same schedule.")] = 0,
+    restarts: Annotated[str, typer.Option("--restarts", help="Descents that run at once: a number, or auto.")] = "auto",
+    objective: Annotated[str, typer.Option("--objective", help="What to minimize: edp, energy or latency.")] = "edp",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write the schedule.", show_default=False),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Where to write the trace of the search.", show_default=False),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Where to write an HTML report of it.", show_default=False),
+    ] = None,
+    shape: Shapes = None,
+    dim: Dims = None,
+    value: Values = None,
+    json: Json = False,
+) -> None:
+    """Find a schedule for a network on an accelerator.
+
+    Mapping and fusion are optimized together: climbs on the exact model, all
+    groups that fit, and a gradient descent over many restarts (method joint). Ctrl-C stops early and keeps the best
+    schedule so far. The schedule file is self-contained: fadiff evaluate and
+    fadiff verify need nothing else.
+
+    Examples:
+      fadiff optimize resnet18 -o resnet18.schedule.json
+      fadiff optimize vgg16:batch=4 --hardware eyeriss --budget 30s -o vgg16.json
+      fadiff optimize mobilenet_v2 -o mobilenet_v2.json --report mobilenet_v2.html
+      fadiff optimize my-network.yaml --hardware my-chip.yaml --objective energy -o mine.json
+      fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
+    """
+    from fadiff.next.cli.live import LiveDisplay
+    from fadiff.next.search.optimize import UNFUSED_METHODS, find_method, parse_duration
+    from fadiff.next.search.optimize import optimize as run
+
+    find_method(method)
+    seconds = parse_duration(budget)
+    check_outputs((output, trace, report), (model, hardware))
+    workload = load_model(model, *read_sizes(shape, dim, value))
+    machine = load_machine(hardware)
+    with LiveDisplay(workload.name, machine.name, seconds, shown=sys.stderr.isatty()) as display:
+        result = run(
+            workload,
+            machine,
+            method=method,
+            budget_seconds=seconds,
+            seed=seed,
+            restarts=_restarts(restarts),
+            objective=objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
+            watch=display.update,
+        )
+    asked: dict[str, str | int] = {"hardware": hardware, "method": method, "budget": budget, "seed": seed}
+    asked |= {"objective": objective} if objective != "edp" else {}
+    asked |= {"restarts": restarts} if restarts != "auto" else {}
+    sizes = (("shape", shape), ("dim", dim), ("value", value))
+    made_by = {**result.schedule.made_by, "command": _command(model, asked, sizes)}
+    schedule = replace(result.schedule, made_by=made_by)
+    best = evaluate(schedule) if output is None else save_schedule(output, schedule)
+    steps = _trace_text(result.trace, made_by)
+    if trace is not None:
+        write_text(trace, steps)
+    if report is not None:
+        write_report(report, best, trace=parse_trace(steps, "the trace"))
+    costs = breakdown(best)
+    reasons = _boundaries(best, objective, priced=result.stopped == "done") if method not in UNFUSED_METHODS else []
+    if json:
+        summary = asdict(costs)
+        del summary["layers"]
+        compared = {"greedy": _cost_json(result.greedy), "unfused": _cost_json(result.unfused)}
+        made: dict[str, Any] = {"schedule_file": None if output is None else str(output), **summary}
+        made["edges_fused"] = len(best.schedule.fused_edges)
+        made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
+        print_json(made)
+        return
+    out = console()
+    out.print(totals_table(costs))
+    out.print(_comparison(best, result.unfused, result.greedy))
+    if costs.fused_groups:
+        out.print(groups_table(costs))
+    if reasons:
+        out.print(_reasons_table(reasons))
+    out.print(f"{STOPPED[result.stopped]} {result.seconds:.1f} s.")
+    if output is None:
+        out.print("Not saved: add -o FILE to keep this schedule.")
+    else:
+        out.print(f"Written to {output}. Next: fadiff evaluate {output}, fadiff verify {output}")
+    if report is not None:
+        out.print(f"Report: {report}")
+
+
+def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:
+    """Why each unfused tensor leaves the chip; what fusing it would cost is priced only after a full search."""
+    from fadiff.next.search.explain import boundaries
+
+    found = boundaries(best, objective, priced=priced)  # pyright: ignore[reportArgumentType]
+    return [boundary._asdict() for boundary in found]
+
+
+def _comparison(best: Evaluation, unfused: Evaluation, greedy: Evaluation) -> Table:
+    """This schedule against the best one without fusion, and against the heuristic."""
+    first = best.schedule.machine.memories[0].name
+    made = table("Compared", ("schedule", "energy", "cycles", "EDP", first, "EDP ratio"))
+    for name, one in (("this one", best), ("best unfused", unfused), ("greedy", greedy)):
+        made.add_row(
+            name,
+            microjoules(one.energy_pj),
+            short(one.cycles),
+            f"{one.edp_uj_cycles:.4g}",
+            bytes_text(_first_memory_bytes(one)),
+            f"{one.edp_uj_cycles / best.edp_uj_cycles:.3f}",
+        )
+    return made
+
+
+def _reasons_table(reasons: list[dict[str, str]]) -> Table:
+    """What keeps groups from growing."""
+    made = table("Tensors that leave the chip, and why", ("from", "to", "cause", "detail"), wide=4)
+    for reason in reasons:
+        made.add_row(reason["source"], reason["target"], reason["cause"], reason["detail"])
+    return made
+
+
+def _cost_json(evaluation: Evaluation) -> dict[str, float]:
+    return {**evaluation.stated().model_dump(), "first_memory_bytes": _first_memory_bytes(evaluation)}
+
+
+def _first_memory_bytes(evaluation: Evaluation) -> float:
+    return float(first_memory_bytes(evaluation) @ evaluation.repeat)
+
+
+def _trace_text(points: "list[TracePoint]", made_by: object) -> str:
+    import json
+
+    rows = [point._asdict() for point in points]
+    return json.dumps({"format": "fadiff-trace/1", "made_by": made_by, "points": rows}, indent=1) + "\n"
+
+
+def _restarts(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise FadiffError(f"restarts is {text!r}: give a positive number, or auto")
+
+
+def _command(model: str, options: dict[str, str | int], sizes: tuple[tuple[str, list[str] | None], ...]) -> str:
+    """The command that finds a schedule again: what was asked for, without the files that were written."""
+    given = [(option, value) for option, values in sizes for value in values or ()]
+    words = [word for option, value in (*given, *options.items()) for word in (f"--{option}", str(value))]
+    return shlex.join(["fadiff", "optimize", model, *words])

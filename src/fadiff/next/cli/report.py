@@ -1,0 +1,81 @@
+"""`fadiff report`: a schedule as one HTML page."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fadiff.files import write_text
+from fadiff.next.analysis.compare import compare_schedules
+from fadiff.next.cli.errors import check_outputs
+from fadiff.next.cli.evaluate import File
+from fadiff.next.cli.tables import bytes_text, console
+from fadiff.next.cli.traces import read_trace_of
+from fadiff.next.cost import evaluate, load_schedule
+
+if TYPE_CHECKING:
+    from fadiff.next.analysis.compare import Comparison
+    from fadiff.next.analysis.search_trace import SearchTrace
+    from fadiff.next.cost import Evaluation
+
+
+def report(
+    file: File,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write it; if not said, the schedule's name.html here.",
+            show_default=False,
+        ),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare",
+            "-c",
+            metavar="FILE",
+            help="Another schedule of the network, to compare with.",
+            show_default=False,
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="The trace of the search that found it.", show_default=False),
+    ] = None,
+) -> None:
+    """Explain a schedule on one HTML page that needs nothing else.
+
+    The network as a graph, where energy and time go, what fills L2 when, the
+    loop nests, why tensors are not fused, and what another machine would
+    change. Works offline, in light and dark, and prints.
+
+    Examples:
+      fadiff report resnet18.schedule.json -o resnet18.html
+      fadiff report new.json --compare old.json --trace new.trace.json -o new.html
+    """
+    read = load_schedule(file)
+    target = Path(file.name).with_suffix(".html") if output is None else output
+    check_outputs((target,), (file, compare, trace))
+    schedule = evaluate(read)
+    comparison = None if compare is None else compare_schedules(evaluate(load_schedule(compare)), schedule)
+    searched = None if trace is None else read_trace_of(schedule, trace)
+    size = write_report(target, schedule, trace=searched, comparison=comparison)
+    console().print(f"Written to {target} ({bytes_text(size)}): open it in a browser.")
+
+
+def write_report(
+    path: Path, evaluation: "Evaluation", *, trace: "SearchTrace | None" = None, comparison: "Comparison | None" = None
+) -> int:
+    """Write the page of a schedule; its size in bytes."""
+    from fadiff.next.report.html import report_html
+    from fadiff.next.report.opponents import opponents
+
+    terminal = console(err=True)
+    with terminal.status("Looking for rivals and reasons") if terminal.is_terminal else nullcontext():
+        page = report_html(evaluation, opponents(evaluation.schedule), trace=trace, comparison=comparison)
+    write_text(path, page)
+    return len(page.encode())

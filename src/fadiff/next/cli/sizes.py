@@ -1,0 +1,71 @@
+"""Options that settle what a model leaves open: shapes of inputs, sizes of named dims, inputs that decide."""
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from fadiff.errors import FadiffError
+
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="INPUT=1x3x224x224",
+        help="Models: the shape of an input. May be repeated.",
+        show_default=False,
+    ),
+]
+Dims = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim", metavar="NAME=1", help="Models: the size of a named dim. May be repeated.", show_default=False
+    ),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value",
+        metavar="INPUT=NUMBER",
+        help="ONNX: an input that decides on a branch. May be repeated.",
+        show_default=False,
+    ),
+]
+
+
+class Sizes(NamedTuple):
+    """What is given to settle what a model leaves open."""
+
+    shapes: dict[str, tuple[int, ...]]
+    dims: dict[str, int]
+    values: dict[str, float]
+
+
+def read_sizes(shapes: list[str] | None, dims: list[str] | None, values: list[str] | None) -> Sizes:
+    """The options `--shape`, `--dim` and `--value`, checked."""
+    return Sizes(
+        {name: tuple(map(_size, sizes.split("x"))) for name, sizes in _pairs("--shape", shapes)},
+        {name: _size(size) for name, size in _pairs("--dim", dims)},
+        {name: _number(value) for name, value in _pairs("--value", values)},
+    )
+
+
+def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
+    pairs = [(name, value) for name, equals, value in (item.rpartition("=") for item in given or ()) if name and equals]
+    if len(pairs) != len(given or ()):
+        raise FadiffError(f"{option} is not NAME=VALUE: give one such as {option} input=1")
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise FadiffError(f"{option} is given twice for one name: give it once")
+    return pairs
+
+
+def _size(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10):
+        raise FadiffError(f"size {text!r} is no whole number: write sizes such as 224, and shapes such as 1x3x224x224")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise FadiffError(f"--value {text!r} is no number: give one such as 16000") from None

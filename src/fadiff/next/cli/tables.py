@@ -1,0 +1,112 @@
+"""Numbers and tables on a terminal."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PLAIN_WIDTH = 100
+"""Columns where there is no terminal to fill."""
+LEAST_WIDTH = 80
+"""Columns that tables take on any terminal: with fewer, digits and whole names would be left out of them. A narrower
+terminal breaks the lines, which is harder to read but true."""
+
+
+def console(*, err: bool = False) -> Console:
+    """Where tables are printed. Names of layers and files are printed as they are: they hold no markup."""
+    stream = sys.stderr if err else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
+    made = Console(stderr=err, width=width, markup=False, highlight=False, emoji=False)
+    made.width = max(made.width, LEAST_WIDTH)
+    return made
+
+
+def print_json(document: object) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def table(title: str, columns: Sequence[str], *, wide: int = 1) -> Table:
+    """An empty table. The first `wide` columns hold words and wrap; the others hold numbers and never do."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for i, name in enumerate(columns):
+        if i < wide:
+            made.add_column(name, vertical="top", overflow="fold")
+        else:
+            made.add_column(name, justify="right", no_wrap=True)
+    return made
+
+
+def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
+    """Names and values, one a line."""
+    made = Table.grid(padding=(0, 2), pad_edge=True)
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        made.add_row(name, value)
+    return made
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many digits that matter, and separators between thousands.
+
+    >>> significant(1234567.8), significant(3.14159), significant(0.0012345), significant(0.9996), significant(0)
+    ('1,234,568', '3.14', '0.00123', '1.00', '0')
+    """
+    if value == 0:
+        return "0"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded number: 0.9996 is 1.00
+    decimals = max(0, digits - 1 - exponent)
+    return f"{value:,.{decimals}f}"
+
+
+def short(value: float) -> str:
+    """A count in at most seven characters, with a unit of thousands where it needs one.
+
+    >>> short(0), short(512), short(1814073344), short(999_900)
+    ('0', '512', '1.81 G', '1.00 M')
+    """
+    if value < 1000:
+        return f"{value:.0f}" if float(value).is_integer() else significant(value)
+    for unit in ("K", "M", "G", "T", "P"):
+        value /= 1000
+        if value < 999.5:
+            return f"{significant(value)} {unit}"
+    return f"{value:.3g} P"
+
+
+def bytes_text(count: float) -> str:
+    """Bytes in KB, MB or GB of 1024.
+
+    >>> bytes_text(65536), bytes_text(1500), bytes_text(3 * 2**20), bytes_text(16)
+    ('64 KB', '1.46 KB', '3 MB', '16 B')
+    """
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1023.5 or unit == "GB":
+            break
+        count /= 1024
+    return f"{significant(count)}".removesuffix(".0").removesuffix(".00") + f" {unit}"
+
+
+def microjoules(pj: float) -> str:
+    """Energy in uJ.
+
+    >>> microjoules(12_345_678_900), microjoules(1_234_567)
+    ('12,346 uJ', '1.23 uJ')
+    """
+    return f"{significant(pj * 1e-6)} uJ"
+
+
+def percent(share: float) -> str:
+    """A share of one.
+
+    >>> percent(0.123)
+    '12.3%'
+    """
+    return f"{100 * share:.1f}%"

@@ -1,0 +1,126 @@
+"""The one call that finds a schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from fadiff.errors import FadiffError
+from fadiff.next.hardware import Machine, load_machine
+from fadiff.next.search.driver import OBJECTIVES, Incumbent, Method, Objective, Result, Settings, Status, search
+from fadiff.workload import Workload, load_model
+
+if TYPE_CHECKING:
+    from fadiff.next.cost import Evaluation
+
+DEFAULT_BUDGET_SECONDS = 60.0
+DEFAULT_METHOD = "joint"
+
+
+def _only_greedy(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+    """The driver starts from the greedy schedule, so there is nothing left to do."""
+    return iter(())
+
+
+def _lazily(module: str, name: str, extra: str = "") -> Method:
+    """A method of a module that is imported when the method first runs; `extra` names what it needs installed."""
+
+    def method(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+        from fadiff.next.search.programs import stepwise
+
+        try:
+            found: Method = getattr(import_module(f"fadiff.next.search.{module}"), name)
+        except ModuleNotFoundError as missing:
+            if not extra or missing.name is None or missing.name.startswith("fadiff"):
+                raise
+            raise FadiffError(
+                f"method {name!r} needs {missing.name}: pip install 'fadiff-scheduler[{extra}]'"
+            ) from None
+        return stepwise(found(workload, machine, settings, incumbent))
+
+    return method
+
+
+METHODS: dict[str, Method] = {
+    "joint": _lazily("joint", "joint"),
+    "climb": _lazily("joint", "climb"),
+    "descent": _lazily("joint", "descent"),
+    "layerwise": _lazily("layerwise", "layerwise"),
+    "layerwise-tuned": _lazily("layerwise", "layerwise_tuned"),
+    "genetic": _lazily("evolutionary", "genetic", extra="baselines"),
+    "bayesian": _lazily("evolutionary", "bayesian", extra="baselines"),
+    "random": _lazily("evolutionary", "random_search"),
+    "greedy": _only_greedy,
+}
+"""Search methods by name."""
+ALIASES = {"gradient": "joint"}
+"""Former names."""
+UNFUSED_METHODS = frozenset({"layerwise", "layerwise-tuned", "greedy"})
+"""Methods that never fuse."""
+
+
+def optimize(
+    model: Workload | str,
+    hardware: Machine | str,
+    *,
+    method: str = DEFAULT_METHOD,
+    budget_seconds: float = DEFAULT_BUDGET_SECONDS,
+    seed: int = 0,
+    restarts: int | None = None,
+    objective: Objective = "edp",
+    watch: Callable[[Status, Incumbent, float], None] | None = None,
+) -> Result:
+    """Find a schedule of a network on a machine, each given as a value, a name or a file.
+
+    `watch` is called after every step with the status, the incumbent and the seconds so far. Same seed, same machine:
+    the same schedule, unless the budget ended the search early (``result.stopped``).
+
+    >>> result = optimize("mobilenet_v1", "gemmini-small", method="greedy")
+    >>> result.best.edp_uj_cycles == result.greedy.edp_uj_cycles
+    True
+    """
+    if objective not in OBJECTIVES:
+        raise FadiffError(f"objective {objective!r} is unknown: use one of {', '.join(OBJECTIVES)}")
+    if not budget_seconds > 0:
+        raise FadiffError(f"the budget is {budget_seconds} seconds: it must be positive")
+    if seed < 0:
+        raise FadiffError(f"the seed is {seed}: it must not be negative")
+    if restarts is not None and restarts < 1:
+        raise FadiffError(f"restarts is {restarts}: it is at least 1")
+    workload = load_model(model) if isinstance(model, str) else model
+    machine = load_machine(hardware) if isinstance(hardware, str) else hardware
+    settings = Settings(seed=seed, restarts=restarts, objective=objective)
+    found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
+    return replace(found, best=_signed(found.best, ALIASES.get(method, method), seed))
+
+
+def _signed(evaluation: Evaluation, method: str, seed: int) -> Evaluation:
+    """The evaluation, its schedule marked with what made it."""
+    made_by: dict[str, str | int] = {"version": version("fadiff-scheduler"), "method": method, "seed": seed}
+    return replace(evaluation, schedule=replace(evaluation.schedule, made_by=made_by))
+
+
+def find_method(name: str) -> Method:
+    """A method by name, or by a former one."""
+    if (found := METHODS.get(ALIASES.get(name, name))) is not None:
+        return found
+    close = get_close_matches(name, METHODS, n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    raise FadiffError(f"method {name!r} is unknown{hint}: use one of {', '.join(METHODS)}")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a duration such as 30s, 1.5m, 500ms or 90.
+
+    >>> parse_duration("1.5m")
+    90.0
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*", text)
+    if match is None or not float(match[1]) > 0:
+        raise FadiffError(f"budget {text!r} is no duration: write for example 30s, 2m or 500ms")
+    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[match[2] or "s"]
