@@ -45,7 +45,8 @@ class GroupRun:
         self._roles = {name: layer_role(schedule, name) for name in group.layers}
         self._buffers = {name: Buffer(self._workload[name].stored) for name in group.layers if plan.consumers(name)}
         self._outlets = {layer.name: Outlet(layer, tensors.stored[layer.name]) for layer in layers}
-        self._pieces = {name: {piece.at: piece.block for piece in plan.pieces(name)} for name in group.layers}
+        self._pieces = {name: plan.pieces(name) for name in group.layers}
+        self._numbers = {name: {p.at: i for i, p in enumerate(pieces)} for name, pieces in self._pieces.items()}
         self._macs = {layer.name: self._mac(layer) for layer in layers if layer.is_mac}
         self._adds = {layer.name: self._add(layer) for layer in layers if not layer.is_mac}
 
@@ -61,24 +62,22 @@ class GroupRun:
     def _step(self, name: str, at: Indices, tick: Tick) -> None:
         self.occupancy.begin(name)
         rows, cols = (self._plan.finished(name, at, loop) for loop in "PQ")
-        outputs = [self._plan.span(name, at, loop) for loop in ("N", "G")]
-        outputs.append(
-            self._plan.span(name, at, "X") if self._group.x_dim(name) == "K" else (0, self._workload[name].dims.K)
-        )
+        outputs = self._plan.outputs(name, at)
         if name in self._buffers:
             n, g, k = (end - first for first, end in outputs)
             self._buffers[name].reserve(self._key(at), rows, cols, n * g * k)
             self._hold_buffer(name)
-        if (block := self._pieces[name].get(at)) is not None:
+        if (number := self._numbers[name].get(at)) is not None:
             self._look_for_operands(name, at)
+            block = self._pieces[name][number].block
             if name in self._adds:
                 self._adds[name].run(block)
             else:
-                mac, number = self._macs[name], list(self._pieces[name]).index(at)
+                mac = self._macs[name]
                 self._hold_tiles(name, mac.residence.running(block))
                 mac.run.run(number, partial(tick, name))
                 self._hold_tiles(name, mac.residence.kept(mac.run.walk, number))
-        if self._group.x_dim(name) != "C" or self._plan.index(at, "X") == self._group.trips.X - 1:
+        if self._plan.completes(name, at):
             self._outlets[name].finish(outputs, rows, cols)
 
     def _key(self, at: Indices) -> Indices:
@@ -114,15 +113,10 @@ class GroupRun:
         wanted = np.zeros(self._workload[source].stored, np.bool_)
         for edge in self._plan.consumers(source):
             rows, cols = (self._plan.span(edge.target, at, loop) for loop in "PQ")
-            wanted[self._let_go(edge, 0, rows[0]) :, self._let_go(edge, 1, cols[1]) :] = True
-            wanted[self._let_go(edge, 0, rows[1]) :, :] = True
+            row, next_row = (self._plan.first_read(edge, 0, computed) for computed in rows)
+            wanted[row:, self._plan.first_read(edge, 1, cols[1]) :] = True
+            wanted[next_row:] = True
         return wanted
-
-    def _let_go(self, edge: Edge, axis: int, computed: int) -> int:
-        """Stored lines of an edge's source that its target needs no more once so many of its own are computed."""
-        if computed >= self._plan.paces[edge.target]["PQ"[axis]].size:
-            return self._workload[edge.source].stored[axis]
-        return self._plan.read(edge, axis, (computed, computed + 1))[0]
 
     # What the layers are made of.
 
@@ -131,13 +125,12 @@ class GroupRun:
         nest = build_nest(layer, self._machine, self._schedule.mappings[name], plan.tile(name), role.chains)
         traffic = Traffic(nest, role.images)
         forgets = frozenset(i for i, leg in enumerate(nest.legs) if role.forgets(leg))
-        walk, tiles = (
-            SharedWalk(traffic, plan.dims(name), pieces, forgets) for pieces in (plan.pieces(name), plan.tiles(name))
-        )
+        walk = SharedWalk(traffic, plan.dims(name), self._pieces[name], forgets)
+        tiles = SharedWalk(traffic, plan.dims(name), plan.tiles(name), forgets).total()
         weights = weight_source(partial(self._tensors.weights, layer), dtype)
         inputs = Inputs(layer.dims, self._parts(layer), dtype)
-        run, counts = MacRun(traffic, walk, weights, inputs.take, self._outlets[name]), tiles.total()
-        return _Mac(run, counts, Residence(self._machine, role, traffic, inputs, counts))
+        run = MacRun(traffic, walk, weights, inputs.take, self._outlets[name])
+        return _Mac(run, tiles, Residence(self._machine, role, traffic, inputs, tiles))
 
     def _parts(self, layer: Layer) -> list[Part]:
         """The tensors on the input port."""

@@ -14,9 +14,11 @@ Image = tuple[Span, Span]
 """The rows and the columns of an operand, first and end, that are data: the others are padding."""
 
 WRITTEN, READ, DATA = range(3)
-"""Slots of W and I; from `DATA` on one for each image of I."""
+"""Slots of W and I: values written at the inner end, read at the outer end, and then, for each image that the operand
+is put together from, how many would be read if all of it were that image, without its padding."""
 LEAVING, LEAVING_FINISHED, ARRIVING, FINISHED, RELOADED = range(5)
-"""Slots of O."""
+"""Slots of O: sums that leave the inner end, those of them that are finished, sums that arrive at the outer end, those
+of them that are finished, and sums that come back because they were not."""
 ALL = -1
 
 
@@ -43,7 +45,6 @@ class LegTraffic:
         self._offsets = [np.array(nest.offsets(d, above)) for d in range(8)]
         # Whether one instance at the outer, and at the inner end gets all terms of a sum.
         self._whole = [all(nest.lanes(d, -1, node) == 1 for d in REDUCED) for node in (leg.outer, leg.inner)]
-        self._lens: dict[tuple[int, Lens], Lens] = {}
         self._lines: dict[object, tuple[int, ...]] = {}
 
     def operand(self, block: Block, previous: Block | None) -> tuple[int, ...]:
@@ -80,16 +81,12 @@ class LegTraffic:
 
     def _at_inner(self, block: Block, dim: int) -> Lens:
         """What the lanes above the inner end have of a dim when the transfer is carried out."""
-        key = (dim, block.lens[dim])
-        found = self._lens.get(key)
-        if found is None:
-            found = block.lens[dim]
-            for item in self._below:
-                if isinstance(item, Lanes):
-                    found = deal(found, item.steps[dim], item.counts[dim])
-                elif item.dim == dim:
-                    found = deal(found, item.step)
-            self._lens[key] = found
+        found = block.lens[dim]
+        for item in self._below:
+            if isinstance(item, Lanes):
+                found = deal(found, item.steps[dim], item.counts[dim])
+            elif item.dim == dim:
+                found = deal(found, item.step)
         return found
 
     def _image_lines(self, axis: int, block: Block, previous: Block | None) -> tuple[int, ...]:

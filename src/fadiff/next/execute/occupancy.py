@@ -77,8 +77,8 @@ class Residence:
         """When a piece is done: tiles that the next one finds there, and windows that slide on."""
         found = dict.fromkeys(((leg.inner, leg.tensor) for leg in self._legs), 0)
         if number + 1 < len(walk.pieces):
-            due = {entry.leg: previous for entry, previous in walk.due(number + 1)}
-            for leg in (self._nest.legs[entry.leg] for entry in walk.entries if due.get(entry.leg, self) is not None):
+            anew = {entry.leg for entry, previous in walk.due(number + 1) if previous is None}
+            for leg in (self._nest.legs[entry.leg] for entry in walk.entries if entry.leg not in anew):
                 found[leg.inner, leg.tensor] = self._bits(leg, walk.pieces[number].block)
         return found
 

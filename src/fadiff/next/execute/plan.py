@@ -96,6 +96,15 @@ class Plan:
         """Stored rows (P) or columns (Q) that a layer completes in an iteration."""
         return self.paces[name][loop].finished(self.index(at, loop))
 
+    def outputs(self, name: str, at: Indices) -> tuple[Span, Span, Span]:
+        """What an iteration makes of N, G and K of a layer's output."""
+        k = self.span(name, at, "X") if self.group.x_dim(name) == "K" else (0, self.workload[name].dims.K)
+        return self.span(name, at, "N"), self.span(name, at, "G"), k
+
+    def completes(self, name: str, at: Indices) -> bool:
+        """Whether sums are complete after an iteration: those of a channel loop's consumer are after its last one."""
+        return self.group.x_dim(name) != "C" or self.index(at, "X") == self.group.trips.X - 1
+
     def pieces(self, name: str) -> list[Piece]:
         """What a layer computes, iteration by iteration: its lead before the first one."""
         return self._pieces(name, self.iterations, [self.paces[name][loop] for loop in self.order])
@@ -110,11 +119,14 @@ class Plan:
         stored, reach = self.workload[edge.source].stored[axis], self._reach(edge, axis)
         if reach is None:
             return 0, stored
-        stride, first, end = reach
-        return (
-            min(stored, max(0, computed[0] * stride + first)),
-            min(stored, max(0, (computed[1] - 1) * stride + end)),
-        )
+        return self.first_read(edge, axis, computed[0]), min(stored, max(0, reach[0] * (computed[1] - 1) + reach[2]))
+
+    def first_read(self, edge: Edge, axis: int, computed: int) -> int:
+        """The first of its source's lines that an edge still reads when so many of its target's are computed."""
+        stored, reach = self.workload[edge.source].stored[axis], self._reach(edge, axis)
+        if computed >= self.paces[edge.target]["PQ"[axis]].size:
+            return stored
+        return 0 if reach is None else min(stored, max(0, reach[0] * computed + reach[1]))
 
     def _reach(self, edge: Edge, axis: int) -> tuple[int, int, int] | None:
         """(stride, first, end): row p of an edge's target reads rows p*stride + first to p*stride + end of its source.
@@ -123,11 +135,8 @@ class Plan:
         """
         source, target = self.workload[edge.source], self.workload[edge.target]
         if edge.port == "input" and not reads_whole(source, target):
-            pad, reach = (
-                target.pad_before(axis, source.stored[axis]),
-                (target.dims[6 + axis] - 1) * target.dilation[axis],
-            )
-            return target.stride[axis], -pad, reach - pad + 1
+            pad = target.pad_before(axis, source.stored[axis])
+            return target.stride[axis], -pad, (target.dims[6 + axis] - 1) * target.dilation[axis] - pad + 1
         return (1, 0, 1) if edge.port == "addend" and source.stored == (target.dims.P, target.dims.Q) else None
 
     def _dim(self, name: str, loop: str) -> str:

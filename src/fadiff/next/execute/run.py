@@ -56,7 +56,7 @@ def _execute(schedule: Schedule, seed: int, progress: Progress | None) -> Execut
         for name in group.layers:
             layers[name] = run.result(name)
             mismatches += _compare(name, executed.stored[name], expected.stored[name])
-            outside.pop(name)
+            outside.pop(name, None)
         position = max(schedule.position[name] for name in group.layers)
         for name in list(expected.stored):
             if all(schedule.position[edge.target] <= position for edge in schedule.workload.consumers[name]):

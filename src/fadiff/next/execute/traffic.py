@@ -2,11 +2,7 @@
 
 What the loops below some item move depends only on the lengths of the block they are given, on where it lies if some
 of its input is padding, and on which of its sums are there already. So a block is walked once and remembered.
-
-Counts are vectors: steps, MACs, and for each leg its slots. W and I: values written at the inner end, read at the outer
-end, and how many would be read without padding, once for each image the operand is put together from. O: sums that
-leave the inner end, how many of these are finished, sums that arrive at the outer end, how many of these are finished,
-and sums that come back because they were not.
+Counts are vectors: steps, MACs, and the slots of each leg.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -18,8 +18,8 @@ from fadiff.errors import FadiffError
 from fadiff.workload.layer import DIMS, TENSORS
 
 Overlap = Literal["full", "none"]
-RESERVED_NAMES = frozenset({"order"})
-"""Names that a mapping in a schedule file uses for something else."""
+RESERVED_NAMES = frozenset({"order", "compute", "mac"})
+"""Names that stand for something else: in a mapping of a schedule file, and among the terms of a cost."""
 
 
 class MachineError(FadiffError):
@@ -181,7 +181,8 @@ def _problems(machine: Machine) -> Iterator[str]:
     names = [node.name for node in machine.nodes]
     for name in names:
         if not name or not name.isprintable() or name in RESERVED_NAMES:
-            yield f"a node is named {name!r}: give it a name of printable characters other than 'order'"
+            told = ", ".join(sorted(RESERVED_NAMES))
+            yield f"a node is named {name!r}: give it a name of printable characters, none of {told}"
         if names.count(name) > 1:
             yield f"two nodes are named {name!r}: node names must be unique"
     for node in machine.nodes:
