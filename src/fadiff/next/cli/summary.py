@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from fadiff.next.analysis.breakdown import Access, Breakdown, GroupCost
-from fadiff.next.cli.tables import bytes_text, facts, microjoules, percent, short, significant, table
+from fadiff.next.cli.tables import bytes_text, column_groups, facts, microjoules, percent, short, significant, table
 
 
 def totals_table(costs: Breakdown) -> Table:
@@ -31,16 +31,16 @@ def totals_table(costs: Breakdown) -> Table:
 
 def groups_table(costs: Breakdown) -> Table:
     """Who runs together, in which shared loops, and how full that makes the memories."""
-    memories = costs.memories[1:]
+    first, *memories = costs.memories
+    shared = [memory for memory in memories if _tells(costs, memory)]
     room = ", ".join(f"{memory} {bytes_text(costs.capacity_bytes[memory])}" for memory in memories)
-    peaks = (f"{name}\npeak" for name in memories)
-    columns = ("layers", "shared\nloops", *peaks, "energy\nuJ", "cycles\n", f"{costs.memories[0]}\n")
+    columns = ("layers", "shared loops", *(f"{memory}\npeak" for memory in shared), "energy\nuJ", "cycles\n", first)
     made = table(f"Groups in execution order ({room})", columns, wide=2)
     for group in costs.groups:
         made.add_row(
             " + ".join(group.layers),
             _loops(group),
-            *(percent(group.peak_bytes[memory] / costs.capacity_bytes[memory]) for memory in memories),
+            *(percent(group.peak_bytes[memory] / costs.capacity_bytes[memory]) for memory in shared),
             significant(group.energy_pj * 1e-6),
             short(group.cycles),
             bytes_text(group.first_memory_bytes),
@@ -49,17 +49,19 @@ def groups_table(costs: Breakdown) -> Table:
     return made
 
 
+MOST_PEAKS = 3
+"""Memories whose peaks a terminal has room for: the outermost ones, which groups compete for."""
+
+
+def _tells(costs: Breakdown, memory: str) -> bool:
+    """Whether the peak of a memory is shown."""
+    return memory in costs.memories[1 : 1 + MOST_PEAKS]
+
+
 def layer_tables(costs: Breakdown) -> list[Table]:
     """One execution of each layer: time and energy, then words by memory and tensor."""
-    spent = table(
-        "Layers: one execution each",
-        ("layer", "times", "cycles", "bound\nby", "PEs in\nuse", "energy\nuJ", "MAC", *costs.memories),
-    )
+    spent = table("Layers: one execution each", ("layer", "times", "cycles", "bound by", "PEs in use", "energy uJ"))
     for layer in costs.layers:
-        by_memory = dict.fromkeys(costs.memories, 0.0)
-        for access, pj in zip(costs.accesses, layer.access_energy_pj, strict=True):
-            by_memory[access.memory] += pj
-        shares = (_share(pj, layer.energy_pj) for pj in (layer.mac_energy_pj, *by_memory.values()))
         spent.add_row(
             layer.name,
             str(layer.repeat),
@@ -67,21 +69,46 @@ def layer_tables(costs: Breakdown) -> list[Table]:
             layer.bound_by,
             percent(layer.utilization) if layer.macs else "",
             significant(layer.energy_pj * 1e-6),
-            *(f"{100 * share:.0f}%" for share in shares),
         )
-    return [spent, *(_words_table(costs, memory) for memory in costs.memories)]
+    return [
+        spent,
+        *_energy_tables(costs),
+        *(made for memory in costs.memories for made in _words_tables(costs, memory)),
+    ]
 
 
-def _words_table(costs: Breakdown, memory: str) -> Table:
-    """Words of one execution of each layer at a memory, where any layer moves some."""
-    columns = {
-        header: [sum(layer.words[i] for i in numbers) for layer in costs.layers]
-        for header, numbers in _columns(costs.accesses, memory).items()
+def _energy_tables(costs: Breakdown) -> list[Table]:
+    """Where the energy of each layer goes."""
+    columns = {"MAC": [layer.mac_energy_pj for layer in costs.layers]}
+    for memory in costs.memories:
+        mine = [i for i, access in enumerate(costs.accesses) if access.memory == memory]
+        columns[memory] = [sum(layer.access_energy_pj[i] for i in mine) for layer in costs.layers]
+    whole = [layer.energy_pj for layer in costs.layers]
+    shares = {
+        name: [f"{100 * _share(pj, total):.0f}%" for pj, total in zip(spent, whole, strict=True)]
+        for name, spent in columns.items()
     }
-    moved = {header: words for header, words in columns.items() if any(words)}
-    made = table(f"Layers: words at {memory}", ("layer", *moved))
-    for row, layer in enumerate(costs.layers):
-        made.add_row(layer.name, *(short(words[row]) if words[row] else "" for words in moved.values()))
+    return _tables(costs, "Layers: energy by part", shares)
+
+
+def _words_tables(costs: Breakdown, memory: str) -> list[Table]:
+    """Words of one execution of each layer at a memory, where any layer moves some; none is left blank."""
+    moved: dict[str, list[str]] = {}
+    for header, numbers in _columns(costs.accesses, memory).items():
+        words = [sum(layer.words[i] for i in numbers) for layer in costs.layers]
+        if any(words):
+            moved[header] = [short(count) if count else "" for count in words]
+    return _tables(costs, f"Layers: words at {memory}", moved)
+
+
+def _tables(costs: Breakdown, title: str, columns: dict[str, list[str]]) -> list[Table]:
+    """Columns of numbers by layer, in as many tables as a terminal needs."""
+    made: list[Table] = []
+    for part in column_groups(list(columns)):
+        one = table(title, ("layer", *part))
+        for row, layer in enumerate(costs.layers):
+            one.add_row(layer.name, *(columns[header][row] for header in part))
+        made.append(one)
     return made
 
 

@@ -75,7 +75,7 @@ def _verdicts(schedule: Schedule, agreement: Agreement) -> Table:
         f"{memory} at most {bytes_text(held)} of {bytes_text(capacity)}"
         for memory, (held, capacity) in _peaks(agreement).items()
     )
-    wrong = [str(problem) for problem in (*agreement.mismatches, *agreement.absences)]
+    wrong = [str(problem) for problem in agreement.mismatches]
     return facts(
         (
             ("schedule", "holds up" if agreement.holds else "DOES NOT HOLD UP"),
@@ -154,7 +154,6 @@ def _agreement_json(schedule: Schedule, seed: int, agreement: Agreement) -> dict
         "peak_bytes": {memory: held for memory, (held, _) in _peaks(agreement).items()},
         "capacity_bytes": {memory: capacity for memory, (_, capacity) in _peaks(agreement).items()},
         "mismatches": [mismatch._asdict() for mismatch in agreement.mismatches],
-        "absences": [absence._asdict() for absence in agreement.absences],
         "overflows": [overflow._asdict() for overflow in agreement.overflows],
         "words": [{**asdict(count), "agrees": count.agrees} for count in agreement.words],
         "seconds": agreement.seconds,

@@ -5,7 +5,7 @@ memories, in the schedule's own loop order, and outputs are compared with a dire
 otherwise than it happens is computed too, and why: see :mod:`fadiff.next.execute.result`.
 """
 
-from fadiff.next.execute.result import Absence, Access, Count, Execution, ExecutionError, LayerRun, Mismatch, Peak
+from fadiff.next.execute.result import Access, Count, Execution, ExecutionError, LayerRun, Mismatch, Peak
 from fadiff.next.execute.run import execute
 
-__all__ = ["Absence", "Access", "Count", "Execution", "ExecutionError", "LayerRun", "Mismatch", "Peak", "execute"]
+__all__ = ["Access", "Count", "Execution", "ExecutionError", "LayerRun", "Mismatch", "Peak", "execute"]

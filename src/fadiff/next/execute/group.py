@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +11,16 @@ from numpy.typing import NDArray
 from fadiff.next.execute.ledger import Bookkeeper, Ledger
 from fadiff.next.execute.mac_run import MacRun
 from fadiff.next.execute.nest import build_nest
-from fadiff.next.execute.occupancy import Buffer, Held, Occupancy, Residence
+from fadiff.next.execute.occupancy import Buffer, Occupancy, Residence
 from fadiff.next.execute.operands import Inputs, Part, weight_source
 from fadiff.next.execute.outlet import AddRun, Outlet
 from fadiff.next.execute.plan import Indices, Plan
-from fadiff.next.execute.result import Absence, Access, Count, LayerRun
+from fadiff.next.execute.result import Access, Count, ExecutionError, LayerRun
 from fadiff.next.execute.role import layer_role
 from fadiff.next.execute.tensors import Tensors, data_lines, exact_dtype
 from fadiff.next.execute.traffic import MACS, STEPS, Counts, SharedWalk, Traffic
 from fadiff.next.schedule import Group, Schedule
-from fadiff.workload import Edge, Layer
+from fadiff.workload import Layer
 
 Tick = Callable[[str, int], None]
 
@@ -40,7 +41,6 @@ class GroupRun:
         self._machine, self._workload = schedule.machine, schedule.workload
         self._plan = plan = Plan(schedule.workload, group)
         self.occupancy = Occupancy(schedule.machine)
-        self.absences: dict[Edge, Absence] = {}
         layers = [self._workload[name] for name in group.layers]
         self._roles = {name: layer_role(schedule, name) for name in group.layers}
         self._buffers = {name: Buffer(self._workload[name].stored) for name in group.layers if plan.consumers(name)}
@@ -51,7 +51,7 @@ class GroupRun:
         self._adds = {layer.name: self._add(layer) for layer in layers if not layer.is_mac}
 
     def run(self, tick: Tick) -> None:
-        """Runs all shared iterations; `tick` is told of MACs as they are done."""
+        """Runs all shared iterations; `tick` is told of pieces of layers as they are done, and of their MACs."""
         for at in self._plan.iterations:
             for name in self._group.layers:
                 self._step(name, at, tick)
@@ -74,9 +74,10 @@ class GroupRun:
                 self._adds[name].run(block)
             else:
                 mac = self._macs[name]
-                self._hold_tiles(name, mac.residence.running(block))
-                mac.run.run(number, partial(tick, name))
-                self._hold_tiles(name, mac.residence.kept(mac.run.walk, number))
+                self.occupancy.hold(name, mac.residence.running(block))
+                mac.run.run(number)
+                tick(name, prod(lens[0] for lens in block.lens))
+                self.occupancy.hold(name, mac.residence.kept(mac.run.walk, number))
         if self._plan.completes(name, at):
             self._outlets[name].finish(outputs, rows, cols)
 
@@ -85,21 +86,17 @@ class GroupRun:
         return tuple(self._plan.index(at, loop) for loop in "GNX")
 
     def _hold_buffer(self, name: str) -> None:
-        values = self._buffers[name].values
-        self.occupancy.hold(self._roles[name].fuses, f"{name} buffer", values * self._machine.bits.O)
-
-    def _hold_tiles(self, name: str, held: Held) -> None:
-        for (node, tensor), bits in held.items():
-            self.occupancy.hold(node, f"{name} {tensor}", bits)
+        bits = self._buffers[name].values * self._machine.bits.O
+        self.occupancy.hold(name, {(self._roles[name].fuses, "buffer"): bits})
 
     def _look_for_operands(self, name: str, at: Indices) -> None:
-        """Notes what of its fused operands is not there when a layer reads it."""
+        """All that a layer reads of fused operands must be there."""
         for edge in self._workload.producers[name]:
             if edge.source in self._buffers:
                 rows, cols = (self._plan.read(edge, i, self._plan.span(name, at, loop)) for i, loop in enumerate("PQ"))
-                missing = self._buffers[edge.source].missing(self._key(at), rows, cols)
-                if missing:
-                    self.absences.setdefault(edge, Absence(name, edge.source, missing))
+                if missing := self._buffers[edge.source].missing(self._key(at), rows, cols):
+                    told = f"{name} reads {missing} places of {edge.source} that are not on chip at that time"
+                    raise ExecutionError(f"group {self._group.name}: {told}")
 
     def _release(self, name: str, at: Indices) -> None:
         """Empties the buffers that wait for this layer, as the last of their readers, of what nobody needs now."""
@@ -122,9 +119,9 @@ class GroupRun:
 
     def _mac(self, layer: Layer) -> _Mac:
         name, plan, role, dtype = layer.name, self._plan, self._roles[layer.name], exact_dtype(layer)
-        nest = build_nest(layer, self._machine, self._schedule.mappings[name], plan.tile(name), role.chains)
-        traffic = Traffic(nest, role.images)
-        forgets = frozenset(i for i, leg in enumerate(nest.legs) if role.forgets(leg))
+        nest = build_nest(layer, self._machine, self._schedule.mappings[name], plan.tile(name))
+        traffic = Traffic(nest, role.chains, role.images)
+        forgets = frozenset(i for i, leg in enumerate(traffic.legs) if role.forgets(leg))
         walk = SharedWalk(traffic, plan.dims(name), self._pieces[name], forgets)
         tiles = SharedWalk(traffic, plan.dims(name), plan.tiles(name), forgets).total()
         weights = weight_source(partial(self._tensors.weights, layer), dtype)

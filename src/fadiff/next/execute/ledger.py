@@ -43,7 +43,7 @@ class Bookkeeper:
         `moved` takes the place of counted values, by leg; `stored` values of the output were written where it goes.
         """
         book = Ledger()
-        for number, leg in enumerate(traffic.nest.legs):
+        for number, leg in enumerate(traffic.legs):
             values: list[int] = counts[traffic.slot[number] : traffic.slot[number + 1]].tolist()
             if leg.tensor == "O" and leg.inner == traffic.nest.macs:
                 self._add(book, leg.outer, "O", "write", values[ARRIVING] * self._machine.bits.sums)
@@ -63,7 +63,7 @@ class Bookkeeper:
     def padding(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Moved]) -> Ledger:
         """Bits of padding that would have been read."""
         book = Ledger()
-        for number, leg in enumerate(traffic.nest.legs):
+        for number, leg in enumerate(traffic.legs):
             if leg.tensor == "I" and leg.outer in self._role.images:
                 read, *data = counts[traffic.slot[number] + READ : traffic.slot[number + 1]].tolist()
                 shares = self._role.images[leg.outer].values()

@@ -1,4 +1,9 @@
-"""What one leg of a tensor's way moves for a block: lanes in lockstep, and what several of them want read once."""
+"""The legs of the way that a tensor takes through the memories, and what each moves for a block.
+
+A transfer is an instruction of the nest. It stands in the innermost loop above a memory that moves the tile there, so
+it is carried out on every turn of that loop, whatever a cut end has left of the tile, and the loops further in find it
+there. Lanes run in lockstep, and what several of them want is read once.
+"""
 
 from collections.abc import Sequence
 from math import prod
@@ -7,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, Lanes, Leg, Lens, Nest, deal
+from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, Lanes, Lens, Nest, deal
 from fadiff.next.execute.tensors import Span
 
 Image = tuple[Span, Span]
@@ -33,33 +38,44 @@ class Sums(NamedTuple):
     last: bool
 
 
-class LegTraffic:
-    """One leg, with what it has found so far. `images` are those that lie at its outer end."""
+class Leg:
+    """One leg of a tensor's way: between a memory, or the MACs, and the next keeper of the tensor outwards.
 
-    def __init__(self, nest: Nest, leg: Leg, images: Sequence[Image]) -> None:
-        self.leg, self._images, self._nest = leg, images, nest
-        self.slots = RELOADED + 1 if leg.tensor == "O" else DATA + len(images)
-        above = nest.above(leg.inner)
-        self._below = nest.items[leg.place + 1 : above]
-        self._between = [nest.lanes(d, leg.outer, leg.inner) for d in range(8)]
+    `place` is the number of the item, a loop, in which the transfer stands: -1 if none of the layer's own loops moves
+    the tile, past the last item for the MACs, which want new values on every step. A window that `slides` along the
+    loop is brought what it did not hold one turn ago, and every row or column in between. `images` are those parts of
+    an input with padding that lie at the outer end.
+    """
+
+    def __init__(self, nest: Nest, tensor: str, outer: int, inner: int, images: Sequence[Image]) -> None:
+        self.tensor, self.outer, self.inner, self.images = tensor, outer, inner, images
+        self.slots = RELOADED + 1 if tensor == "O" else DATA + len(images)
+        loops, above = nest.loops(inner), nest.above(inner)
+        self.place, self.slides = max((i for i, loop in loops if loop.dim in RELEVANT[tensor]), default=-1), False
+        if inner == nest.macs:
+            self.place = len(nest.items)
+        elif tensor == "I" and loops:
+            self.slides = nest.slides(inner, loops[-1][1].dim, loops[-1][0])
+        self._nest, self._below = nest, nest.items[self.place + 1 : above]
+        self._between = [nest.lanes(d, outer, inner) for d in range(8)]
         self._offsets = [np.array(nest.offsets(d, above)) for d in range(8)]
         # Whether one instance at the outer, and at the inner end gets all terms of a sum.
-        self._whole = [all(nest.lanes(d, -1, node) == 1 for d in REDUCED) for node in (leg.outer, leg.inner)]
+        self._whole = [all(nest.lanes(d, -1, node) == 1 for d in REDUCED) for node in (outer, inner)]
         self._lines: dict[object, tuple[int, ...]] = {}
 
     def operand(self, block: Block, previous: Block | None) -> tuple[int, ...]:
         """The slots of W or I; `previous` is the block one turn ago, if the window has slid since."""
         written = read = 1
         for d in range(8):
-            if self.leg.tensor == "I" and d in (*IMAGE[0], *IMAGE[1]):
+            if self.tensor == "I" and d in (*IMAGE[0], *IMAGE[1]):
                 continue
             lens = self._at_inner(block, d)
-            if d in RELEVANT[self.leg.tensor]:
+            if d in RELEVANT[self.tensor]:
                 written, read = written * sum(lens), read * sum(lens)
             else:
                 # Lanes that differ here only want the same values: they are read once.
                 written, read = written * _active(lens), read * _active(lens[:: self._between[d]])
-        if self.leg.tensor == "W":
+        if self.tensor == "W":
             return written, read
         rows, cols = (self._image_lines(axis, block, previous) for axis in (0, 1))
         others = (written, *(read,) * (len(rows) - 1))
@@ -96,7 +112,7 @@ class LegTraffic:
         if previous is not None and (previous.starts[p], previous.starts[r]) != (block.starts[p], block.starts[r]):
             before = previous.starts[p] * stride + previous.starts[r] * dilation
             back = (before - first, self._at_inner(previous, p), self._at_inner(previous, r))
-        key = (axis, lens, back, first if self._images else 0)
+        key = (axis, lens, back, first if self.images else 0)
         if key not in self._lines:
             self._lines[key] = self._count_lines(axis, *lens, back, first)
         return self._lines[key]
@@ -119,7 +135,7 @@ class LegTraffic:
         active = (np.array(p) > 0)[:, None] & (np.array(r) > 0)
         told = active & ~self._shared(axis, starts, p, r)
         lines = stops - begins
-        data = [np.clip(stops, *image[axis]) - np.clip(begins, *image[axis]) for image in self._images]
+        data = [np.clip(stops, *image[axis]) - np.clip(begins, *image[axis]) for image in self.images]
         return int(lines[active].sum()), *(int(part[told].sum()) for part in (lines, *data))
 
     def _shared(self, axis: int, starts: NDArray[np.int64], p: Lens, r: Lens) -> NDArray[np.bool_]:
@@ -128,12 +144,14 @@ class LegTraffic:
         Only lanes below the outer end and below the last loop over P and R lie side by side.
         """
         shared = np.zeros(starts.shape, np.bool_)
-        leg, nest, dims = self.leg, self._nest, IMAGE[axis]
-        last = max((i for i, loop in nest.loops(leg.inner) if loop.dim in dims), default=-1)
-        p_fan, r_fan = (nest.lanes(d, leg.outer, leg.inner, last) for d in dims)
+        nest, dims = self._nest, IMAGE[axis]
+        last = max((i for i, loop in nest.loops(self.inner) if loop.dim in dims), default=-1)
+        p_fan, r_fan = (nest.lanes(d, self.outer, self.inner, last) for d in dims)
         if p_fan == 1 or r_fan == 1:
             return shared
-        full = (np.array(p) == nest.held(leg.inner, dims[0]))[:, None] & (np.array(r) == nest.held(leg.inner, dims[1]))
+        full = (np.array(p) == nest.held(self.inner, dims[0]))[:, None] & (
+            np.array(r) == nest.held(self.inner, dims[1])
+        )
         for i in range(0, len(p), p_fan):
             for j in range(0, len(r), r_fan):
                 fan = (slice(i, i + p_fan), slice(j, j + r_fan))

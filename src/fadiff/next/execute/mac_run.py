@@ -5,9 +5,6 @@ nest says so. What the loops further in do with a tile is counted as traffic of 
 computed at once, from the values in the tiles.
 """
 
-from collections.abc import Callable
-from math import prod
-
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
@@ -26,7 +23,6 @@ TURN_MACS = 1 << 20
 """More turns than that are walked too if each does so much work."""
 MATRIX_VALUES = 1 << 24
 """Values of an input laid out as a matrix, at a time."""
-Tick = Callable[[int], None]
 
 
 class MacRun:
@@ -36,7 +32,7 @@ class MacRun:
         self.traffic, self.walk = traffic, walk
         self.counts = traffic.zeros()
         self._nest, self._layer, self._outlet = traffic.nest, traffic.nest.layer, outlet
-        on_chip = {i: leg for i, leg in enumerate(self._nest.legs) if leg.inner != self._nest.macs}
+        on_chip = {i: leg for i, leg in enumerate(traffic.legs) if leg.inner != self._nest.macs}
         homes = {i: leg for i, leg in on_chip.items() if leg.tensor in "WI" and leg.outer == 0}
         self._depth = self._walked([leg.inner for leg in homes.values()])
         self._homes = {i: leg for i, leg in homes.items() if self._nest.above(leg.inner) <= self._depth}
@@ -50,14 +46,16 @@ class MacRun:
         """How many of the outer loops are walked turn by turn: those above homes, if they turn few enough times."""
         turns, depth = len(self.walk.pieces), 0
         for item in self._nest.items[: max(map(self._nest.above, (1, *homes)))]:
-            turns *= self._nest.factors[item.node][item.dim] if not isinstance(item, Lanes) else TURNS * TURN_MACS
+            if isinstance(item, Lanes):
+                break
+            turns *= self._nest.factors[item.node][item.dim]
             if turns > max(TURNS, self._layer.macs // TURN_MACS):
                 break
             depth += 1
         return depth
 
-    def run(self, number: int, tick: Tick) -> None:
-        """Computes one piece; `tick` is told of MACs as they are done."""
+    def run(self, number: int) -> None:
+        """Computes one piece."""
         block = self.walk.pieces[number].block
         for tensor in self._unwalked:
             self._tiles[tensor].box = None
@@ -65,20 +63,19 @@ class MacRun:
         self.counts += self.traffic.below(0, block, sums)
         for entry, previous in self.walk.due(number):
             self._bring(entry.leg, block, slides=previous is not None)
-        self._turn(0, block, sums, tick)
+        self._turn(0, block, sums)
 
-    def _turn(self, item: int, block: Block, sums: Sums, tick: Tick) -> None:
+    def _turn(self, item: int, block: Block, sums: Sums) -> None:
         """The walked loops from an item inwards."""
         if item == self._depth:
             self._multiply(block, sums.last)
-            tick(prod(lens[0] for lens in block.lens))
             return
         previous = None
         for now, state in self.traffic.turns(item, block, sums):
             for number, leg in self._homes.items():
                 if leg.place == item:
                     self._bring(number, now, slides=leg.slides and previous is not None)
-            self._turn(item + 1, now, state, tick)
+            self._turn(item + 1, now, state)
             previous = now
 
     def _bring(self, number: int, block: Block, *, slides: bool) -> None:
@@ -113,6 +110,8 @@ def product(layer: Layer, weights: Floats, inputs: Floats, p: int, q: int) -> Fl
     (g, k, c, r, s), n = weights.shape, inputs.shape[1]
     if p * q * r * s == 1:
         return (weights[..., 0, 0] @ inputs[..., 0, 0].transpose(0, 2, 1)).reshape(g, k, n, 1, 1)
+    if r * s * n == 1 and inputs.shape[3:] == (p, q):
+        return (weights[..., 0, 0] @ inputs.reshape(g, c, p * q)).reshape(g, k, n, p, q)
     by_g, by_n, by_c, by_row, by_col = inputs.strides
     (stride_p, stride_q), (dilation_r, dilation_s) = layer.stride, layer.dilation
     window = as_strided(

@@ -1,15 +1,7 @@
-"""One MAC layer as a nest of loops and lanes, and the legs of the way that its tensors take through the memories.
+"""One MAC layer as a nest: the loops of each memory, inside those that its group shares, and lanes where an axis is."""
 
-The nest lists what stands inside the loops that a group shares: the loops of each memory, and lanes where an axis
-stands. A transfer is an instruction of the nest. It stands in the innermost loop above a memory that moves the tile
-there, so it is carried out on every turn of that loop, whatever a cut end has left of the tile, and the loops further
-in find it there.
-"""
-
-from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -75,25 +67,8 @@ def deal(lens: Lens, step: int, count: int = 1, first: int = 0) -> Lens:
 
 
 @dataclass(frozen=True)
-class Leg:
-    """One leg of a tensor's way: between a memory, or the MACs, and the next keeper of the tensor outwards.
-
-    Nodes go by their number; the MACs are the one past the last. `place` is the number of the item, a loop, in which
-    the transfer stands: -1 if none of the layer's own loops moves the tile, past the last item for the MACs, which
-    want new values on every step. A window that `slides` along the loop is brought what it did not hold one turn ago,
-    and every row or column in between.
-    """
-
-    tensor: str
-    outer: int
-    inner: int
-    place: int
-    slides: bool = False
-
-
-@dataclass(frozen=True)
 class Nest:
-    """A layer's own loops and lanes, outermost first, and the legs of each tensor, from the outermost inwards."""
+    """A layer's own loops and lanes, outermost first. Nodes go by their number; the MACs are the one past the last."""
 
     layer: Layer
     tile: Dims
@@ -101,7 +76,6 @@ class Nest:
     factors: tuple[Dims, ...]
     """By node; those of the first memory without the shared trips."""
     items: tuple[Loop | Lanes, ...]
-    legs: tuple[Leg, ...] = ()
 
     @property
     def macs(self) -> int:
@@ -145,10 +119,8 @@ class Nest:
         return False
 
 
-def build_nest(
-    layer: Layer, machine: Machine, mapping: Mapping, tile: Dims, chains: MappingOf[str, tuple[int, ...]]
-) -> Nest:
-    """The nest of a layer that gets a tile in each shared iteration; `chains` are the memories each tensor passes."""
+def build_nest(layer: Layer, machine: Machine, mapping: Mapping, tile: Dims) -> Nest:
+    """The nest of a layer that gets a tile in each shared iteration."""
     trips = [ceil_div(size, part) for size, part in zip(layer.dims, tile, strict=True)]
     factors = (Dims(*(f // n for f, n in zip(mapping.factors[0], trips, strict=True))), *mapping.factors[1:])
     for d, dim in enumerate(DIMS):
@@ -166,15 +138,4 @@ def build_nest(
         else:
             loops = (Loop(node, d, steps[d]) for d in map(DIMS.index, next(orders)))
             items += [loop for loop in loops if factors[node][loop.dim] > 1]
-    nest = Nest(layer, tile, factors, tuple(items))
-    legs = (_leg(nest, t, *ends) for t, chain in chains.items() for ends in pairwise((*chain, nest.macs)))
-    return replace(nest, legs=tuple(legs))
-
-
-def _leg(nest: Nest, tensor: str, outer: int, inner: int) -> Leg:
-    if inner == nest.macs:
-        return Leg(tensor, outer, inner, len(nest.items))
-    loops = nest.loops(inner)
-    place = max((i for i, loop in loops if loop.dim in RELEVANT[tensor]), default=-1)
-    slides = tensor == "I" and bool(loops) and nest.slides(inner, loops[-1][1].dim, loops[-1][0])
-    return Leg(tensor, outer, inner, place, slides)
+    return Nest(layer, tile, factors, tuple(items))

@@ -7,9 +7,9 @@ from math import ceil, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fadiff.next.execute.legs import ARRIVING, FINISHED
-from fadiff.next.execute.nest import RELEVANT, Block, C, G, Leg, N
-from fadiff.next.execute.operands import Inputs, box_of
+from fadiff.next.execute.legs import ARRIVING, FINISHED, Leg
+from fadiff.next.execute.nest import RELEVANT, Block, C, G, N
+from fadiff.next.execute.operands import COLS, ROWS, Inputs, box_of
 from fadiff.next.execute.result import Peak
 from fadiff.next.execute.role import Role
 from fadiff.next.execute.tensors import Span
@@ -17,7 +17,7 @@ from fadiff.next.execute.traffic import Counts, SharedWalk, Traffic
 from fadiff.next.hardware import Machine, Memory
 
 Held = Mapping[tuple[int, str], int]
-"""Bits in one instance of a memory, by node and tensor."""
+"""Bits in one instance of a memory, by node and what it is: a tile of a tensor, or a buffer."""
 HOLDERS_NAMED = 6
 """Tenants that a peak names; the rest are left out."""
 
@@ -62,41 +62,47 @@ class Residence:
     """The tiles of one MAC layer; `tiles` counts what all of them move, which tells in what state sums arrive."""
 
     def __init__(self, machine: Machine, role: Role, traffic: Traffic, inputs: Inputs, tiles: Counts) -> None:
-        self._machine, self._role, self._nest, self._inputs = machine, role, traffic.nest, inputs
-        self._legs = [leg for leg in traffic.nest.legs if leg.inner != traffic.nest.macs]
+        self._machine, self._role, self._traffic, self._inputs = machine, role, traffic, inputs
+        self._legs = [leg for leg in traffic.legs if leg.inner != traffic.nest.macs]
         # Keepers of O, but for the innermost, that only finished outputs reach hold what the epilogue leaves of them.
-        slots = zip(traffic.nest.legs, traffic.slot, strict=False)
+        slots = zip(traffic.legs, traffic.slot, strict=False)
         outputs = [(leg, slot) for leg, slot in slots if leg.tensor == "O" and leg.inner != traffic.nest.macs]
         self._finished = {leg.outer for leg, slot in outputs if tiles[slot + ARRIVING] == tiles[slot + FINISHED]}
 
     def running(self, block: Block) -> Held:
         """While a piece runs: the tiles of its first turn, which are the largest."""
-        return {(leg.inner, leg.tensor): self._bits(leg, block) for leg in self._legs}
+        return {(leg.inner, leg.tensor): self._bits(leg, block, block) for leg in self._legs}
 
     def kept(self, walk: SharedWalk, number: int) -> Held:
-        """When a piece is done: tiles that the next one finds there, and windows that slide on."""
+        """When a piece is done: tiles that the next one finds there, and what a window that slides on keeps."""
         found = dict.fromkeys(((leg.inner, leg.tensor) for leg in self._legs), 0)
         if number + 1 < len(walk.pieces):
-            anew = {entry.leg for entry, previous in walk.due(number + 1) if previous is None}
-            for leg in (self._nest.legs[entry.leg] for entry in walk.entries if entry.leg not in anew):
-                found[leg.inner, leg.tensor] = self._bits(leg, walk.pieces[number].block)
+            block, following = walk.pieces[number].block, walk.pieces[number + 1].block
+            due = {entry.leg: following if slid_from is not None else None for entry, slid_from in walk.due(number + 1)}
+            for leg, until in ((self._traffic.legs[e.leg], due.get(e.leg, block)) for e in walk.entries):
+                found[leg.inner, leg.tensor] = self._bits(leg, block, until) if until is not None else 0
         return found
 
-    def _bits(self, leg: Leg, block: Block) -> int:
-        bits, role, layer = self._machine.bits, self._role, self._nest.layer
-        lens = [min(lens[0], self._nest.held(leg.inner, d)) for d, lens in enumerate(block.lens)]
+    def _bits(self, leg: Leg, block: Block, following: Block) -> int:
+        """A tile; of a window, the lines that the following block wants too."""
+        bits, role, layer = self._machine.bits, self._role, self._traffic.nest.layer
+        lens = self._lens(leg, block)
         values = prod(lens[d] for d in RELEVANT[leg.tensor])
         if leg.tensor == "W":
             return values * bits.W
         if leg.tensor == "I":
             channels = self._inputs.most_unfused(lens[G], lens[C]) if leg.outer == 0 else lens[G] * lens[C]
-            _, _, _, *lines = box_of("I", layer, block.starts, lens)
-            return lens[N] * channels * prod(end - first for first, end in lines) * bits.I
+            now, then = (box_of("I", layer, b.starts, self._lens(leg, b)) for b in (block, following))
+            lines = [min(now[i][1], then[i][1]) - max(now[i][0], then[i][0]) for i in (ROWS, COLS)]
+            return lens[N] * channels * max(0, lines[0]) * max(0, lines[1]) * bits.I
         if role.fused_output and leg.inner <= role.fuses and (leg.inner == role.fuses or not role.drained):
             return 0  # what is fused is in its buffer, and nowhere further out
         if leg.inner in self._finished:
             return ceil(values * Fraction(layer.stored_words, layer.output_words) * bits.O)
         return values * bits.sums
+
+    def _lens(self, leg: Leg, block: Block) -> list[int]:
+        return [min(lens[0], self._traffic.nest.held(leg.inner, d)) for d, lens in enumerate(block.lens)]
 
 
 class Occupancy:
@@ -117,10 +123,11 @@ class Occupancy:
         for node in self._memories:
             self._note(node)
 
-    def hold(self, node: int, tenant: str, bits: int) -> None:
-        """Sets what a tenant holds; 0 gives all of it back."""
-        self._held[node][tenant] = bits
-        self._note(node)
+    def hold(self, layer: str, held: Held) -> None:
+        """Sets what a layer holds; 0 gives all of it back."""
+        for (node, what), bits in held.items():
+            self._held[node][f"{layer} {what}"] = bits
+            self._note(node)
 
     def _note(self, node: int) -> None:
         used, key, known = sum(self._held[node].values()), (self._layer, node), self.peaks.get((self._layer, node))

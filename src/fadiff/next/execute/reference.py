@@ -2,16 +2,7 @@
 
 import numpy as np
 
-from fadiff.next.execute.tensors import (
-    Floats,
-    Tensors,
-    Words,
-    data_lines,
-    exact_dtype,
-    residues,
-    resized,
-    resizes,
-)
+from fadiff.next.execute.tensors import Floats, Tensors, Words, data_lines, exact_dtype, residues, resized, resizes
 from fadiff.workload import Layer, Workload
 
 BLOCK_SUMS = 1 << 25

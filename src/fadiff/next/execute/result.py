@@ -23,7 +23,7 @@ Way = Literal["read", "write"]
 
 
 class ExecutionError(FadiffError):
-    """A schedule whose loops cannot be walked, told in one sentence."""
+    """A schedule that cannot run: loops that cannot be walked, data that are not there. Told in one sentence."""
 
 
 class Access(NamedTuple):
@@ -106,17 +106,6 @@ class Mismatch(NamedTuple):
         )
 
 
-class Absence(NamedTuple):
-    """A layer that reads rows or columns of a fused tensor that are not on chip: not yet made, or let go."""
-
-    layer: str
-    source: str
-    cells: int
-
-    def __str__(self) -> str:
-        return f"layer {self.layer}: it reads {self.cells} places of {self.source} that are not on chip at that time"
-
-
 @dataclass(frozen=True)
 class Execution:
     """A schedule as it ran."""
@@ -124,13 +113,12 @@ class Execution:
     layers: Mapping[str, LayerRun]
     peaks: tuple[Peak, ...]
     mismatches: tuple[Mismatch, ...]
-    absences: tuple[Absence, ...]
     seconds: float
 
     @property
     def exact(self) -> bool:
-        """Whether every output is that of a direct computation, made of data that were there."""
-        return not self.mismatches and not self.absences
+        """Whether every output is that of a direct computation."""
+        return not self.mismatches
 
     @property
     def overflows(self) -> tuple[Peak, ...]:

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fadiff.next.execute.legs import Image
-from fadiff.next.execute.nest import Leg
+from fadiff.next.execute.legs import Image, Leg
 from fadiff.next.execute.tensors import data_lines
 from fadiff.next.schedule import Schedule
 

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from fadiff.next.execute.group import GroupRun
 from fadiff.next.execute.reference import direct_output
-from fadiff.next.execute.result import Absence, Execution, ExecutionError, LayerRun, Mismatch, Peak
+from fadiff.next.execute.result import Execution, ExecutionError, LayerRun, Mismatch, Peak
 from fadiff.next.execute.tensors import Tensors, Words
 from fadiff.next.schedule import Schedule
 
@@ -43,7 +43,6 @@ def _execute(schedule: Schedule, seed: int, progress: Progress | None) -> Execut
     layers: dict[str, LayerRun] = {}
     peaks: list[Peak] = []
     mismatches: list[Mismatch] = []
-    absences: list[Absence] = []
     for group in schedule.groups:
         for name in group.layers:
             expected.stored[name] = direct_output(schedule.workload, schedule.workload[name], expected)
@@ -52,7 +51,6 @@ def _execute(schedule: Schedule, seed: int, progress: Progress | None) -> Execut
         run = GroupRun(schedule, group, executed)
         run.run(tick)
         peaks += run.occupancy.peaks.values()
-        absences += run.absences.values()
         for name in group.layers:
             layers[name] = run.result(name)
             mismatches += _compare(name, executed.stored[name], expected.stored[name])
@@ -61,7 +59,7 @@ def _execute(schedule: Schedule, seed: int, progress: Progress | None) -> Execut
         for name in list(expected.stored):
             if all(schedule.position[edge.target] <= position for edge in schedule.workload.consumers[name]):
                 del expected.stored[name], executed.stored[name]
-    return Execution(layers, tuple(peaks), tuple(mismatches), tuple(absences), perf_counter() - start)
+    return Execution(layers, tuple(peaks), tuple(mismatches), perf_counter() - start)
 
 
 def _require_order(schedule: Schedule) -> None:

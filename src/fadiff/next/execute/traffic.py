@@ -6,31 +6,40 @@ Counts are vectors: steps, MACs, and the slots of each leg.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadiff.next.execute.legs import ALL, Image, LegTraffic, Sums
+from fadiff.next.execute.legs import ALL, Image, Leg, Sums
 from fadiff.next.execute.nest import IMAGE, REDUCED, RELEVANT, Block, C, Lanes, Loop, Nest, ceil_div
 from fadiff.next.execute.plan import Piece
 
+Chains = Mapping[str, tuple[int, ...]]
 Counts = NDArray[np.int64]
 STEPS, MACS, FIRST_LEG = range(3)
 
 
 class Traffic:
-    """The walk over a layer's own loops. `images` are those of its input, by the memory where they lie."""
+    """The walk over a layer's own loops.
 
-    def __init__(self, nest: Nest, images: Mapping[int, Iterable[Image]]) -> None:
+    `chains` are the memories that each tensor passes, outermost first; `images` the parts of the input that have
+    padding, by the memory where they lie.
+    """
+
+    def __init__(self, nest: Nest, chains: Chains, images: Mapping[int, Iterable[Image]]) -> None:
         self.nest = nest
-        padded = {leg: tuple(images.get(leg.outer, ())) if leg.tensor == "I" else () for leg in nest.legs}
-        self._legs = [LegTraffic(nest, leg, padded[leg]) for leg in nest.legs]
-        self.slot = [FIRST_LEG + sum(leg.slots for leg in self._legs[:i]) for i in range(len(self._legs) + 1)]
-        self._at = [[i for i, leg in enumerate(nest.legs) if leg.place == item] for item in range(len(nest.items) + 1)]
-        self._images = [image for leg in nest.legs for image in padded[leg]]
-        self._last_padded = max((leg.place for leg in nest.legs if padded[leg]), default=-1)
+        self.legs = [
+            Leg(nest, tensor, *ends, tuple(images.get(ends[0], ())) if tensor == "I" else ())
+            for tensor, chain in chains.items()
+            for ends in pairwise((*chain, nest.macs))
+        ]
+        self.slot = [FIRST_LEG + sum(leg.slots for leg in self.legs[:i]) for i in range(len(self.legs) + 1)]
+        self._at = [[i for i, leg in enumerate(self.legs) if leg.place == item] for item in range(len(nest.items) + 1)]
+        self._images = [image for leg in self.legs for image in leg.images]
+        self._last_padded = max((leg.place for leg in self.legs if leg.images), default=-1)
         self._offsets = [[nest.offsets(d, items) for d in range(8)] for items in range(len(nest.items) + 1)]
         self._known: dict[object, Counts] = {}
 
@@ -49,10 +58,10 @@ class Traffic:
 
     def move(self, leg: int, block: Block, previous: Block | None, sums: Sums, out: Counts) -> Sums:
         """Carries out the transfer of a leg; `previous` is the block from which its window has slid."""
-        if self.nest.legs[leg].tensor == "O":
-            values, sums = self._legs[leg].outputs(block, sums)
+        if self.legs[leg].tensor == "O":
+            values, sums = self.legs[leg].outputs(block, sums)
         else:
-            values = self._legs[leg].operand(block, previous)
+            values = self.legs[leg].operand(block, previous)
         out[self.slot[leg] : self.slot[leg + 1]] += values
         return sums
 
@@ -87,7 +96,7 @@ class Traffic:
     def _begin_turn(self, item: int, block: Block, previous: Block | None, sums: Sums, out: Counts) -> Sums:
         """Carries out all transfers that stand in a loop; `previous` is the block one turn ago."""
         for leg in self._at[item]:
-            sums = self.move(leg, block, previous if self.nest.legs[leg].slides else None, sums, out)
+            sums = self.move(leg, block, previous if self.legs[leg].slides else None, sums, out)
         return sums
 
     def _where(self, item: int, block: Block) -> tuple[int | None, ...]:
@@ -125,11 +134,10 @@ class SharedWalk:
         self._running = [i for i in range(len(dims)) if len({piece.at[i] for piece in pieces}) > 1]
         # A shared loop over C, the channel loop of its consumer, goes on with the same sums.
         self._reduced = next((i for i in self._running if dims[i] == C), None)
-        self.entries = [self._entry(i, i in forgets) for i, leg in enumerate(traffic.nest.legs) if leg.place == -1]
+        self.entries = [self._entry(i, i in forgets) for i, leg in enumerate(traffic.legs) if leg.place == -1]
 
     def _entry(self, number: int, forgets: bool) -> Entry:
-        nest = self._traffic.nest
-        leg = nest.legs[number]
+        nest, leg = self._traffic.nest, self._traffic.legs[number]
         depth = max((i for i in self._running if forgets or self._dims[i] in RELEVANT[leg.tensor]), default=-1)
         along = self._dims[self._running[-1]] if self._running else C
         slides = leg.tensor == "I" and not forgets and not nest.loops(leg.inner) and nest.slides(leg.inner, along, -1)
@@ -159,7 +167,7 @@ class SharedWalk:
                 stay = self._reduced is not None and self._reduced > entry.depth
                 state = Sums(held, last or stay)
                 held = self._traffic.move(entry.leg, self.pieces[number].block, due[entry.leg], state, out).held
-            elif self._traffic.nest.legs[entry.leg].tensor == "O":
+            elif self._traffic.legs[entry.leg].tensor == "O":
                 held = ALL
         return Sums(held, last)
 

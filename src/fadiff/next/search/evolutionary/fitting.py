@@ -9,7 +9,7 @@ unfinished gets its reductions inside: its loops over outputs move to the first 
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ MUCH = 0.5
 """Of an overfull group those layers give way that take this share of what the largest takes."""
 MOST = 2.0**20
 """A factor is divided by no more than this in one step."""
-_OUTPUT = np.array([[dim in RELEVANT["O"]] for dim in DIMS])
+_OUTPUT = np.array([dim in RELEVANT["O"] for dim in DIMS])
 
 
 class Frame:
@@ -58,9 +58,12 @@ class Frame:
 
     @cached_property
     def weight(self) -> Float[np.ndarray, "nodes 8 places tensors"]:
-        """How soon a factor gives way at a place whose largest tile is of a tensor; 0 where it takes no part."""
+        """How soon a factor gives way at a place whose largest tile is of a tensor; 0 where it takes no part.
+
+        One past the last place nothing gives way.
+        """
         keeps, memories = self.structure.keeps, self.structure.memories
-        weight = np.zeros((len(keeps), len(DIMS), len(self.places), len(TENSORS)))
+        weight = np.zeros((len(keeps), len(DIMS), len(self.places) + 1, len(TENSORS)))
         for i, place in enumerate(self.places):
             for d, dim in enumerate(DIMS):
                 if place in self.structure.axes:
@@ -86,12 +89,22 @@ class Frame:
         home, memories = self.structure.keepers("O")[1], self.structure.memories
         found = np.zeros((len(self.structure.keeps), len(DIMS)), dtype=bool)
         for d, nodes in enumerate(self.nodes):
-            found[min((n for n in nodes if n in memories and n >= home), default=home), d] = _OUTPUT[d, 0]
+            found[min((n for n in nodes if n in memories and n >= home), default=home), d] = _OUTPUT[d]
         return found
 
-    def above(self, keeper: int) -> Bool[np.ndarray, "nodes 1"]:
-        """Memories above a keeper."""
-        return np.array([[node < keeper and bool(keeps)] for node, keeps in enumerate(self.structure.keeps)])
+    @cached_property
+    def sums_outside(self) -> Bool[np.ndarray, "nodes 8"]:
+        """Where loops over outputs stand that run outside the home of sums."""
+        return self._outputs_above(self.structure.keepers("O")[1])
+
+    @cached_property
+    def cutting(self) -> Bool[np.ndarray, "nodes 8"]:
+        """Where loops over outputs may cut the reductions of a fused producer."""
+        return self._outputs_above(_source(self.structure) or 0)
+
+    def _outputs_above(self, keeper: int) -> Bool[np.ndarray, "nodes 8"]:
+        above = [node < keeper and bool(keeps) for node, keeps in enumerate(self.structure.keeps)]
+        return np.array(above)[:, None] & _OUTPUT
 
     @cached_property
     def reducing(self) -> Int[np.ndarray, " orders"]:
@@ -123,14 +136,19 @@ class Mapped(NamedTuple):
     """Number of each memory's loop order."""
 
 
-class Step(NamedTuple):
-    """What one round found, and what it did about it."""
+class Excess(NamedTuple):
+    """What of each row does not fit."""
 
-    mapped: Mapped
+    place: Int[Array, " rows"]
+    """The first place where the layer is in the way; one past the last where there is none."""
+    tensor: Int[Array, " rows"]
+    """Its largest tile there."""
+    load: Float[Array, " rows"]
+    """What the place would hold, over what it can."""
+    spills: Bool[Array, " rows"]
+    """A fused producer's sums would leave unfinished."""
     fits: Bool[Array, " rows"]
-    """Whether all of the layer's group fitted before the round."""
-    moving: Bool[Array, " rows"]
-    """Whether the round changed the layer's mapping."""
+    """Nothing is wrong in the layer's whole group."""
 
 
 @partial(jax.jit, static_argnames=("frame",))
@@ -140,25 +158,65 @@ def begin(frame: Frame, rows: Rows, mapped: Mapped) -> Mapped:
 
 
 @partial(jax.jit, static_argnames=("frame",))
-def advance(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, room: Float[Array, " memories"]) -> Step:
-    """One round: every layer that is in the way somewhere makes one factor smaller. `room` are bytes of each memory."""
-    nest = _nest(frame, rows, mapped)
-    factors, broken = _shrunk(frame, nest, rows, machine, room)
-    order = mapped.order
-    structure, fuses = frame.structure, frame.structure.fuses
-    keeper = next((m for m in structure.keepers("O") if fuses is not None and m > fuses), None)
-    if keeper is not None:
-        # Sums that leave unfinished do so at least once each; half of that is safe from rounding in 32 bits.
-        most = 1.5 * rows.layers.output
-        spills = (rows.fusion.copied * rows.layers.is_mac > 0) & (nest.past("O", keeper, ()) > most)
-        spills = jax.lax.optimization_barrier(spills)
-        factors = jnp.where((frame.above(keeper) & _OUTPUT.T)[:, :, None] & spills, 1, factors)
-        order = order.at[0].set(jnp.where(spills, jnp.asarray(frame.reducing)[order[0]], order[0]))
-        lost = (rows.must_hold > 0) & (nest.past("O", structure.keepers("O")[1], ()) > most)
-        broken = broken | spills | lost
-    after = Mapped(_settled(frame, rows, factors), order)
-    moving = (after.factors != mapped.factors).any(axis=(0, 1)) | (order != mapped.order).any(axis=0)
-    return Step(after, ~_of_group(jax.ops.segment_max, broken, rows), moving)
+def examine(
+    frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, room: Float[Array, " memories"]
+) -> Excess:
+    """Where layers do not fit; `room` are the bytes of each memory below the first."""
+    nest, structure = _nest(frame, rows, mapped), frame.structure
+    axes, memories = structure.axes, structure.memories[1:]
+    none = jnp.zeros_like(rows.live_bytes)
+    own = tiles(nest, machine)
+    held = jnp.stack([jnp.stack([own.running.get((m, t), none) for t in TENSORS]) for m in memories])
+    kept = jnp.stack([sum((own.kept.get((m, t), none) for t in TENSORS), own.waiting.get(m, none)) for m in memories])
+    running = held.sum(axis=1)
+    total = running - kept + _of_group(jax.ops.segment_sum, kept, rows)
+    if structure.fuses is not None:
+        total = total.at[memories.index(structure.fuses)].add(rows.live_bytes)
+    over, peak = total > room[:, None], _of_group(jax.ops.segment_max, total, rows)
+    # What a layer keeps is in the way of all; what it holds in passing only while it runs itself.
+    taken = jnp.where(over, running, jnp.where(peak > room[:, None], kept, 0)) * _may_shrink(frame, rows, mapped)
+    gives = (taken > 0) & (taken >= MUCH * _of_group(jax.ops.segment_max, taken, rows))
+    lanes = [nest.spread(range(8), (axis,)) / machine.lanes[i] for i, axis in enumerate(axes)]
+    load = jnp.stack([*lanes, *(peak / room[:, None]), none])
+    gives = jnp.concatenate([load[: len(axes)] > 1, gives, none[None] == 0])
+    largest = jnp.concatenate([0 * gives[: len(axes)], held.argmax(axis=1), 0 * gives[:1]])
+    place = gives.argmax(axis=0)
+    spills, lost = _unfinished(nest, rows)
+    broken = over.any(axis=0) | gives[: len(axes)].any(axis=0) | spills | lost
+
+    def at_place(values: Array) -> Array:
+        return jnp.take_along_axis(values, place[None], axis=0)[0]
+
+    fits = ~_of_group(jax.ops.segment_max, broken, rows)
+    return Excess(place, at_place(largest), at_place(load), spills, fits)
+
+
+@partial(jax.jit, static_argnames=("frame",))
+def relieve(frame: Frame, rows: Rows, mapped: Mapped, excess: Excess) -> tuple[Mapped, Bool[Array, " rows"]]:
+    """One step of each layer that is in the way; and which layers changed.
+
+    At its place the factor of largest weight is halved, or divided by a higher power of two if it holds one and the
+    load is so much; an odd one is divided by 3, or halved and rounded up. One outside the place grows by as much.
+    """
+    factors, order = mapped
+    nodes, dims, _ = factors.shape
+    weight = jnp.asarray(frame.weight, dtype=factors.dtype)[:, :, excess.place, excess.tensor] * factors
+    weight = jnp.where(_loose(rows, factors) | (excess.place < len(frame.structure.axes)), weight, 0)
+    weight = jnp.where(factors > 1, weight, 0)
+    pick = weight.reshape(nodes * dims, -1).argmax(axis=0)
+    node, dim = jnp.arange(nodes)[:, None, None], jnp.arange(dims)[:, None]
+    chosen = (node == pick // dims) & (dim == pick % dims) & (weight > 0)
+    factor = jnp.where(chosen, factors, 0).sum(axis=(0, 1))
+    whole = factor.astype(jnp.int32)
+    even = jnp.minimum(whole & -whole, 2 ** jnp.floor(jnp.log2(jnp.clip(excess.load, 2, MOST))))
+    ratio = jnp.where(even > 1, even, jnp.where(whole % 3 == 0, 3, 2))
+    target = jnp.asarray(frame.outside)[excess.place, pick % dims]
+    gets = (node == target) & (dim == pick % dims) & (factor > 0)
+    smaller = jnp.where(chosen, jnp.ceil(factor / ratio), jnp.where(gets, factors * ratio, factors))
+    smaller = jnp.where(frame.cutting[:, :, None] & excess.spills, 1, smaller)
+    first = jnp.where(excess.spills, jnp.asarray(frame.reducing)[order[0]], order[0])
+    after = Mapped(_settled(frame, rows, smaller), order.at[0].set(first))
+    return after, (after.factors != factors).any(axis=(0, 1)) | (first != order[0])
 
 
 @partial(jax.jit, static_argnames=("frame",))
@@ -175,69 +233,40 @@ def _nest(frame: Frame, rows: Rows, mapped: Mapped) -> Nest:
 
 def _settled(frame: Frame, rows: Rows, factors: Array) -> Array:
     """Settled factors; where sums must be held, with all loops over outputs inside their home."""
-    held, inside = rows.must_hold > 0, jnp.asarray(frame.sums_inside)[:, :, None]
-    above = frame.above(frame.structure.keepers("O")[1]) & _OUTPUT.T
-    factors = jnp.where(held & above[:, :, None], 1, jnp.where(held & inside, rows.fusion.tile, factors))
-    return settle(factors, rows.fusion.tile)
+    held = rows.must_hold > 0
+    inside = jnp.where(held & frame.sums_inside[:, :, None], rows.fusion.tile, factors)
+    return settle(jnp.where(held & frame.sums_outside[:, :, None], 1, inside), rows.fusion.tile)
 
 
 def _of_group(reduce: Callable[..., Array], values: Array, rows: Rows) -> Array:
     """``[..., rows]`` what a reduction says of all layers of each row's group."""
-    return cast("Array", reduce(values.T, rows.group, num_segments=rows.group.size)[rows.group].T)
+    return reduce(values.T, rows.group, num_segments=rows.group.size)[rows.group].T
 
 
-def _shrunk(frame: Frame, nest: Nest, rows: Rows, machine: MachineArrays, room: Array) -> tuple[Array, Array]:
-    """Factors after one step of each layer at the first place where it is in the way; and who is at an overfull one."""
-    factors, structure = nest.mapping.factors, frame.structure
-    axes, memories = structure.axes, structure.memories[1:]
-    none = jnp.zeros_like(rows.live_bytes)
-    own = tiles(nest, machine)
-    held = jnp.stack([jnp.stack([own.running.get((m, t), none) for t in TENSORS]) for m in memories])
-    kept = jnp.stack([sum((own.kept.get((m, t), none) for t in TENSORS), own.waiting.get(m, none)) for m in memories])
-    running = held.sum(axis=1)
-    total = running - kept + _of_group(jax.ops.segment_sum, kept, rows)
-    if structure.fuses is not None:
-        total = total.at[memories.index(structure.fuses)].add(rows.live_bytes)
-    over = total > room[:, None]
-    largest = jnp.concatenate([jnp.zeros((len(axes), none.size), dtype=jnp.int32), held.argmax(axis=1)])
-
-    lanes = [nest.spread(range(8), (a,)) / machine.lanes[i] for i, a in enumerate(axes)]
-    load = jnp.stack([*lanes, *(_of_group(jax.ops.segment_max, total, rows) / room[:, None])])
-    # Loops over outputs whose sums must be held stay where they are.
-    loose = (factors > 1) & ~((rows.must_hold > 0) & _OUTPUT)
-    part = jnp.asarray(frame.weight[:, :, len(axes) :].max(axis=-1) > 0, dtype=factors.dtype)
-    can = jnp.einsum("ndr,ndm->mr", loose.astype(factors.dtype), part) > 0
-    # What a layer keeps is in the way of all; what it holds in passing only while it runs itself.
-    taken = jnp.where(over, running, jnp.where(load[len(axes) :] > 1, kept, 0)) * can
-    gives = (taken > 0) & (taken >= MUCH * _of_group(jax.ops.segment_max, taken, rows))
-    gives = jnp.concatenate([load[: len(axes)] > 1, gives])
-    place = gives.argmax(axis=0)
-
-    def at_place(values: Array) -> Array:
-        return jnp.take_along_axis(values, place[None], axis=0)[0]
-
-    excess, tensor, some, place = jax.lax.optimization_barrier((at_place(load), at_place(largest), gives.any(axis=0), place))
-    weight = jnp.asarray(frame.weight, dtype=factors.dtype)[:, :, place, tensor] * factors
-    weight = jnp.where((loose | (place < len(axes)) & (factors > 1)) & some, weight, 0)
-    after = _less(frame, factors, weight, place, excess)
-    return after, over.any(axis=0) | gives[: len(axes)].any(axis=0)
+def _loose(rows: Rows, factors: Array) -> Array:
+    """``[nodes, 8, rows]`` factors that may become smaller: loops over outputs whose sums must be held stay."""
+    return (factors > 1) & ~((rows.must_hold > 0) & _OUTPUT[:, None])
 
 
-def _less(frame: Frame, factors: Array, weight: Array, place: Array, load: Array) -> Array:
-    """The factor of largest weight ``[nodes, 8, rows]`` made smaller, and one outside the place larger.
+def _may_shrink(frame: Frame, rows: Rows, mapped: Mapped) -> Array:
+    """``[memories, rows]`` whether any factor of a layer takes part in a memory and may become smaller."""
+    part = (frame.weight[:, :, len(frame.structure.axes) : -1] > 0).any(axis=-1)
+    loose = _loose(rows, mapped.factors).astype(mapped.factors.dtype)
+    return jnp.einsum("ndr,ndm->mr", loose, jnp.asarray(part, dtype=loose.dtype)) > 0
 
-    It is halved, or divided by a higher power of two if it holds one and the load of the place is so much; an odd one is
-    divided by 3, or halved and rounded up.
-    """
-    nodes, dims, _ = factors.shape
-    pick = weight.reshape(nodes * dims, -1).argmax(axis=0)
-    node, dim = jnp.arange(nodes)[:, None, None], jnp.arange(dims)[:, None]
-    chosen = (node == pick // dims) & (dim == pick % dims) & (weight > 0)
-    factor = jnp.where(chosen, factors, 0).sum(axis=(0, 1))
-    whole = factor.astype(jnp.int32)
-    even = jnp.minimum(whole & -whole, 2 ** jnp.floor(jnp.log2(jnp.clip(load, 2, MOST))))
-    ratio = jnp.where(even > 1, even, jnp.where(whole % 3 == 0, 3, 2))
-    ratio, factor, pick = jax.lax.optimization_barrier((ratio, factor, pick))
-    target = jnp.asarray(frame.outside)[place, pick % dims]
-    gets = (node == target) & (dim == pick % dims) & (factor > 0)
-    return jnp.where(chosen, jnp.ceil(factor / ratio), jnp.where(gets, factors * ratio, factors))
+
+def _unfinished(nest: Nest, rows: Rows) -> tuple[Array, Array]:
+    """Fused producers, and consumers of a channel loop that must hold their sums, whose sums leave unfinished."""
+    most = 1.5 * rows.layers.output  # sums leave at least once each: half of that is safe from rounding in 32 bits
+    source, home = _source(nest.structure), nest.structure.keepers("O")[1]
+    if source is None:
+        no = jnp.zeros(rows.group.shape, dtype=bool)
+        return no, no
+    spills = (rows.fusion.copied * rows.layers.is_mac > 0) & (nest.past("O", source, ()) > most)
+    return spills, (rows.must_hold > 0) & (nest.past("O", home, ()) > most)
+
+
+def _source(structure: Structure) -> int | None:
+    """The memory that finished outputs leave for the one that fuses."""
+    fuses = structure.fuses
+    return None if fuses is None else next((m for m in structure.keepers("O") if m > fuses), None)

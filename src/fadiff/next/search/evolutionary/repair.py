@@ -21,7 +21,7 @@ from fadiff.next.schedule import Mapping, Schedule
 from fadiff.next.schedule.arrays import unpack_mapping
 from fadiff.next.search.deadline import OutOfTimeError
 from fadiff.next.search.driver import EXPONENTS
-from fadiff.next.search.evolutionary.fitting import Frame, Mapped, advance, begin, price
+from fadiff.next.search.evolutionary.fitting import Frame, Mapped, begin, examine, price, relieve
 from fadiff.next.search.evolutionary.genome import STRENGTHS, Encoding, Genomes
 from fadiff.next.search.evolutionary.grouping import Grouping
 from fadiff.workload import DIMS
@@ -87,7 +87,11 @@ class Repair:
                 if time.monotonic() > self.task.deadline:
                     raise OutOfTimeError
                 found = self._fitted(factors[chunk], order[chunk], seats[chunk])
-                factors[chunk], order[chunk], cost[:, chunk] = found.mapped.factors[:, :, 1:], found.mapped.order, (found.energy_pj, found.cycles)
+                factors[chunk], order[chunk], cost[:, chunk] = (
+                    found.mapped.factors[:, :, 1:],
+                    found.mapped.order,
+                    (found.energy_pj, found.cycles),
+                )
                 moving = found.moving.any(axis=1)
                 # Layers of a dissolved group begin again with the tiles that they had before it was.
                 broken = ~found.fits & ~moving[:, None]
@@ -116,9 +120,9 @@ class Repair:
         rows = rows._replace(group=jnp.where(every < count, rows.group, every))
         mapped = begin(self._frame, rows, mapped)
         for _ in range(ROUNDS):
-            step = advance(self._frame, rows, mapped, self.task.numbers, self._room)
-            mapped = step.mapped
-            if not step.moving[:count].any():
+            excess = examine(self._frame, rows, mapped, self.task.numbers, self._room)
+            mapped, moving = relieve(self._frame, rows, mapped, excess)
+            if not moving[:count].any():
                 break
         energy_pj, cycles = price(self._frame, rows, mapped, self.task.numbers)
 
@@ -126,7 +130,7 @@ class Repair:
             mine = np.moveaxis(np.asarray(values)[..., :count], -1, 0)
             return mine.reshape(*seats.shape, *mine.shape[1:])
 
-        return jax.tree.map(shaped, Fitted(mapped, step.fits, step.moving, energy_pj, cycles))
+        return jax.tree.map(shaped, Fitted(mapped, excess.fits, moving, energy_pj, cycles))
 
     def _strength(
         self, genomes: Genomes, seats: Int[np.ndarray, "individuals layers"]
@@ -147,9 +151,7 @@ class Repair:
                 inner = genomes.factors[index, i]
                 below = inner.prod(axis=0)
                 first = [-(-tile // int(b)) for tile, b in zip(condition.tile, below, strict=True)]
-                orders = [
-                    orders[int(genomes.order[index, i, m])] for m, orders in enumerate(self.task.space.orders)
-                ]
+                orders = [orders[int(genomes.order[index, i, m])] for m, orders in enumerate(self.task.space.orders)]
                 mappings[layer.name] = unpack_mapping(np.vstack([first, inner]), self.task.shared(condition), orders)
         return Schedule(self.task.workload, self.task.machine, self.grouping.groups(seats), mappings)
 

@@ -1,0 +1,28 @@
+"""The public interface."""
+
+import doctest
+
+import pytest
+
+import fadiff
+from fadiff.next.cli import tables
+
+
+def test_every_public_name_is_there_and_shown_in_the_docstring():
+    for name in fadiff.__all__:
+        assert getattr(fadiff, name) is not None
+        if name != "__version__":
+            assert name in (fadiff.__doc__ or "")
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'optimise'"):
+        _ = fadiff.optimise  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("module", [fadiff, tables], ids=lambda module: module.__name__)
+def test_examples_in_docstrings_run(module: object):
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    failed, tried = doctest.testmod(module, optionflags=flags)  # pyright: ignore[reportArgumentType]
+    assert tried > 0
+    assert failed == 0

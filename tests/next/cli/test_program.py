@@ -1,0 +1,67 @@
+"""The installed program, in processes of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import fadiff as api
+from next.cli.command import fadiff, schedule_file
+
+PROGRAM = Path(sys.executable).parent / "fadiff"
+
+
+def run(*command: object, **options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **options)
+
+
+def test_the_program_and_the_module_are_one():
+    program, module = run(PROGRAM, "--version"), run(sys.executable, "-m", "fadiff", "--version")
+    assert program.stdout == module.stdout == f"fadiff {api.__version__}\n"
+    assert program.returncode == module.returncode == 0
+
+
+def test_errors_reach_stderr_and_the_exit_code(tmp_path: Path):
+    result = run(PROGRAM, "optimize", "resnet19", "-o", tmp_path / "out.json")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: model 'resnet19' is unknown (did you mean resnet18?)")
+    assert result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_and_pricing_load_neither_jax_nor_the_executor(tmp_path: Path):
+    path = schedule_file(tmp_path)
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom fadiff.next.cli import app\n"
+        f"for command in (['models'], ['show', 'vgg16'], ['hardware'], ['evaluate', {str(path)!r}]):\n"
+        "    assert CliRunner().invoke(app, command).exit_code == 0\n"
+        "print([name for name in ('jax', 'fadiff.next.execute', 'fadiff.next.search') if name in sys.modules])\n"
+    )
+    result = run(sys.executable, "-W", "error", "-c", code)
+    assert (result.stdout, result.stderr) == ("[]\n", "")
+
+
+def test_a_reader_that_has_seen_enough_ends_the_program_quietly():
+    shell = run("sh", "-c", f"{PROGRAM} show mobilenet_v2 --json | head -n 1")
+    assert (shell.stdout, shell.stderr) == ("{\n", "")
+
+
+def test_help_explains_every_command():
+    top = fadiff("--help")
+    assert top.exit_code == 0
+    for command in ("models", "hardware", "show", "optimize", "evaluate", "verify", "report"):
+        assert command in top.stdout
+        result = fadiff(command, "--help")
+        assert result.exit_code == 0
+        assert f"fadiff {command}" in result.stdout
+        assert "Examples:" in result.stdout
+
+
+def test_the_program_speaks_json(tmp_path: Path):
+    result = run(
+        PROGRAM, "optimize", "mobilenet_v1:size=32", "-m", "greedy", "-o", "out.json", "--json", cwd=str(tmp_path)
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["schedule_file"] == "out.json"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]

@@ -1,0 +1,103 @@
+"""`optimize` and `evaluate`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import fadiff as api
+from next.cli.command import NETWORK, answer, fadiff, refusal, schedule_file, write
+from fadiff.next.cost import evaluate, load_schedule
+
+FUSED = Path(__file__).parents[2] / "data" / "schedules" / "mobilenet_v1.gemmini-large.fused.json"
+
+
+def test_optimize_writes_a_schedule_that_says_who_made_it(tmp_path: Path):
+    path = schedule_file(tmp_path)
+    made_by = dict(load_schedule(path).made_by)
+    asked = f"--hardware {tmp_path / 'chip.yaml'} --method greedy --budget 60s --seed 0"
+    assert made_by.pop("command") == f"fadiff optimize {tmp_path / 'net.yaml'} {asked}"
+    assert made_by == {"version": api.__version__, "method": "greedy", "seed": 0}
+
+
+def test_optimize_twice_writes_the_same_bytes(tmp_path: Path):
+    first = schedule_file(tmp_path).read_bytes()
+    assert schedule_file(tmp_path).read_bytes() == first
+
+
+def test_optimize_sums_up_and_says_where_it_wrote(tmp_path: Path):
+    network, path = write(tmp_path, "net.yaml", NETWORK), tmp_path / "out.json"
+    summary = answer("optimize", network, "--hardware", "gemmini-small", "-m", "greedy", "-o", path)
+    assert summary["schedule_file"] == str(path)
+    assert summary["totals"]["edp_uj_cycles"] == evaluate(load_schedule(path)).edp_uj_cycles
+    shown = fadiff("optimize", network, "--hardware", "gemmini-small", "-m", "greedy", "-o", path).stdout
+    assert "EDP" in shown
+    assert str(path) in shown.replace("\n", "")
+
+
+def test_optimize_without_a_file_says_how_to_save(tmp_path: Path):
+    network = write(tmp_path, "net.yaml", NETWORK)
+    assert "-o FILE" in fadiff("optimize", network, "-m", "greedy").stdout
+    assert answer("optimize", network, "-m", "greedy")["schedule_file"] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["net.yaml"]
+
+
+def test_evaluate_prints_what_the_model_computes(tmp_path: Path):
+    path = schedule_file(tmp_path)
+    costs, expected = answer("evaluate", path), evaluate(load_schedule(path))
+    assert costs["totals"]["energy_pj"] == expected.energy_pj
+    assert costs["totals"]["cycles"] == expected.cycles
+    totals = costs["totals"]
+    assert totals["mac_energy_pj"] + sum(totals["memory_energy_pj"].values()) == pytest.approx(expected.energy_pj)
+
+
+def test_layers_and_groups_add_up_to_the_totals():
+    costs = answer("evaluate", FUSED)
+    for key in ("energy_pj", "cycles"):
+        assert sum(layer[key] * layer["repeat"] for layer in costs["layers"]) == pytest.approx(costs["totals"][key])
+        assert sum(group[key] for group in costs["groups"]) == pytest.approx(costs["totals"][key])
+    assert sum(group["first_memory_bytes"] for group in costs["groups"]) == costs["totals"]["first_memory_bytes"]
+
+
+def test_a_layer_takes_the_cycles_of_the_term_that_binds_it():
+    for layer in answer("evaluate", FUSED)["layers"]:
+        assert layer["cycles_by_term"][layer["bound_by"]] == layer["cycles"]
+
+
+def test_fused_groups_show_their_layers_loops_and_peaks():
+    shown = fadiff("evaluate", FUSED).stdout
+    assert "conv1 + dw1 + pw1" in shown
+    assert "Q14" in shown
+    group = answer("evaluate", FUSED)["groups"][0]
+    assert group["trips"] == {"Q": 14}
+    assert group["peak_bytes"]["scratchpad"] <= 524288
+
+
+def test_layers_are_shown_when_asked_for():
+    shown = fadiff("evaluate", FUSED, "--layers").stdout
+    for part in ("words at scratchpad", "weights", "from DRAM", "bound", "compute", "pw13"):
+        assert part in shown
+    assert "words at" not in fadiff("evaluate", FUSED).stdout
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_tables_keep_within_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = fadiff("evaluate", FUSED, "--layers").stdout
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+
+
+def test_a_narrow_terminal_costs_no_digits_and_no_names(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = fadiff("evaluate", FUSED, "--layers").stdout
+    monkeypatch.setenv("COLUMNS", "50")
+    assert fadiff("evaluate", FUSED, "--layers").stdout == shown
+
+
+def test_a_wrong_stated_cost_is_refused(tmp_path: Path):
+    path = schedule_file(tmp_path)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["cost"]["cycles"] *= 1.01
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert "cost.cycles" in refusal("evaluate", path)
