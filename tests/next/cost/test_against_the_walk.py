@@ -21,7 +21,7 @@ REDUCED = [DIMS.index(dim) for dim in "CRS"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_keeper_holds_outputs_in_their_own_bits_where_only_finished_ones_arrive(kind):
-    for seed in range(25):
+    for seed in range(15):
         schedule = draw(kind, 1000 + seed)
         nest = Examined(schedule).nest
         keepers = schedule.machine.structure.keepers("O")

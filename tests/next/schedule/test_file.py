@@ -416,7 +416,7 @@ def load_or_be_refused(path):
         load_schedule(path)
 
 
-@settings(one_folder, max_examples=300)
+@settings(one_folder, max_examples=200)
 @given(data=st.data())
 def test_a_mutated_file_loads_or_is_refused_and_nothing_else(tmp_path, data):
     changed = json.loads(data.draw(st.sampled_from(ORIGINALS)).read_text())
@@ -441,7 +441,7 @@ def test_a_mutated_file_loads_or_is_refused_and_nothing_else(tmp_path, data):
     load_or_be_refused(path)
 
 
-@settings(one_folder, max_examples=150)
+@settings(one_folder, max_examples=100)
 @given(origin=st.sampled_from(ORIGINALS), data=st.data())
 def test_a_file_with_other_text_in_it_loads_or_is_refused_and_nothing_else(tmp_path, origin, data):
     original = origin.read_bytes()

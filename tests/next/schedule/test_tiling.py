@@ -96,7 +96,7 @@ def rows_read(consumer, port, source, row):
 TRIPS = list(range(1, 9))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(chains())
 def test_an_aligned_group_makes_every_row_once_and_before_it_is_read(workload):
     tiling = tiling_of(workload, P=TRIPS)
@@ -115,7 +115,7 @@ def test_an_aligned_group_makes_every_row_once_and_before_it_is_read(workload):
                     assert max((max(line, default=-1) for line in lines), default=-1) < made
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(chains())
 def test_tiles_cover_every_layer_exactly(workload):
     tiling = tiling_of(workload, P=TRIPS)
@@ -243,7 +243,7 @@ def most_values(stored, tile, lead, low, images=1, between=False):
     return int(np.cumsum(held).max()), trips
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(st.data())
 def test_a_buffer_holds_what_waits_for_consumers(data):
     """Never less; and exactly as much where the image is large and no other one waits."""

@@ -195,14 +195,17 @@ class Nest:
     def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
         xp, fusion = self.xp, self.fusion
         temporal = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim}
+        nodes = self.nodes_of(dim)
+        members = [temporal.get(node, node in axes) for node in nodes]
+        # Further in than all members only whether anything is left matters.
+        depth = max((at + 1 for at, member in enumerate(members) if member is not False), default=0)
         full = xp.ones_like(self.mapping.factors[0][dim])
-        counts = [xp.zeros_like(full) for _ in self.digits(dim)]
-        for at, node in reversed(list(enumerate(self.nodes_of(dim)))):
-            member = temporal.get(node, node in axes)
-            for i, digits in enumerate(self.digits(dim)):
+        counts = [xp.where(rests[depth] > 0, 1, 0) + 0 * full for _, rests in self.digits(dim)]
+        for at in reversed(range(depth)):
+            for i, (digits, _) in enumerate(self.digits(dim)):
                 seen = xp.where(digits[at] > 0, full, counts[i])
-                counts[i] = _choose(xp, member, digits[at] * full + counts[i], seen)
-            full = _choose(xp, member, full * self.mapping.factors[node][dim], full)
+                counts[i] = _choose(xp, members[at], digits[at] * full + counts[i], seen)
+            full = _choose(xp, members[at], full * self.mapping.factors[nodes[at]][dim], full)
         exact = counts[0]
         if len(counts) > 1:
             tiles = xp.floor(self.layers.size[dim] / fusion.tile[dim])
@@ -217,22 +220,23 @@ class Nest:
             full = lanes * product([loop.trips ** inside.degree(loop) for loop in self.loops if loop.dim == dim])
         return full * stop_gradient(exact / full)
 
-    def digits(self, dim: int) -> list[list[Array]]:
-        """How often the extent below each node of a dim goes into what is left of a tile, and of the last, cut one."""
+    def digits(self, dim: int) -> list[tuple[list[Array], list[Array]]]:
+        """Of a tile, and of the last, cut one: how often the extent below each node of a dim goes into it, and what is
+        left before each node and after the last."""
         return self._once(("digits", dim), lambda: self._digits(dim))
 
-    def _digits(self, dim: int) -> list[list[Array]]:
+    def _digits(self, dim: int) -> list[tuple[list[Array], list[Array]]]:
         xp, size, tile = self.xp, self.layers.size[dim], self.fusion.tile[dim]
         whole_tiles = dim in SHARED_DIMS and not self.alone
-        rows: list[list[Array]] = []
-        for rest in (tile, size - xp.floor(size / tile) * tile) if whole_tiles else (size,):
-            left = rest
-            row: list[Array] = []
+        found: list[tuple[list[Array], list[Array]]] = []
+        for extent in (tile, size - xp.floor(size / tile) * tile) if whole_tiles else (size,):
+            digits: list[Array] = []
+            rests = [extent]
             for node in self.nodes_of(dim):
-                row.append(xp.floor(left / self.below[node][dim]))
-                left = left - row[-1] * self.below[node][dim]
-            rows.append(row)
-        return rows
+                digits.append(xp.floor(rests[-1] / self.below[node][dim]))
+                rests.append(rests[-1] - digits[-1] * self.below[node][dim])
+            found.append((digits, rests))
+        return found
 
     def steps(self) -> Array:
         """Compute cycles: the product over all dims of count(d; all temporal loops)."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from fadiff.next.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes, bonds
-from fadiff.next.search.exact.climb import Moves, moved
-from fadiff.next.search.exact.conditions import NO_MOVE
+from fadiff.next.search.exact.climb import moved
+from fadiff.next.search.exact.conditions import NO_MOVE, as_moves
 
 if TYPE_CHECKING:
     from jax import Array
@@ -28,27 +29,30 @@ class Chances(NamedTuple):
 
 
 class Breeder:
-    """Operators on the genomes of one encoding; all randomness comes from the generator that each call is given."""
+    """Operators on the genomes of one encoding; all randomness comes from the generator that each call is given.
 
-    def __init__(self, encoding: Encoding, chances: Chances = Chances()) -> None:
+    `layers` are those whose mappings may change; by default all that have one.
+    """
+
+    def __init__(self, encoding: Encoding, chances: Chances = Chances(), layers: Sequence[int] | None = None) -> None:
         self.encoding = encoding
         self.chances = chances
         task = encoding.task
-        workload, layers = task.workload, len(task.workload.layers)
+        workload, count = task.workload, len(task.workload.layers)
         self._depth = np.array([workload.depth[layer.name] for layer in workload.layers])
         twin = np.array(task.twin)
-        self._twins = (twin[:, None] == twin) & ~np.eye(layers, dtype=bool) & encoding.is_mac
+        self._twins = (twin[:, None] == twin) & ~np.eye(count, dtype=bool) & encoding.is_mac
         """``[layers, layers]`` layers of the same shape."""
-        self._crossing = np.zeros((len(workload.edges), max(0, layers - 1)), dtype=bool)
+        self._crossing = np.zeros((len(workload.edges), max(0, count - 1)), dtype=bool)
         """``[edges, cut points]`` edges that may be fused, and the places between neighbours that they cross."""
         for i, edge in enumerate(workload.edges):
             self._crossing[i, workload.depth[edge.source] : workload.depth[edge.target]] = encoding.fusible[i]
-        mapped = np.flatnonzero(encoding.is_mac)
-        self._layers = mapped if mapped.size else np.arange(layers)
-        """Layers whose mapping may change: all that have one, where there are any."""
-        steps = [np.vstack([NO_MOVE, *task.steps[False][i : i + 1]]) for i in range(layers)]
-        self._steps = np.full((layers, max(map(len, steps)), len(NO_MOVE)), -1)
-        """``[layers, moves, 7]`` the moves of the exact search; -1 where a layer has fewer."""
+        mapped = np.flatnonzero(encoding.is_mac) if layers is None else np.array(layers)
+        self._layers = mapped if mapped.size else np.arange(count)
+        """Where no layer has a mapping, any: a change of it changes nothing."""
+        steps = [np.vstack([NO_MOVE, mine]) for mine in task.steps[False]]
+        self._steps = np.zeros((count, max(map(len, steps)), len(NO_MOVE)))
+        """``[layers, moves, 7]`` the moves of the exact search, padded."""
         for i, mine in enumerate(steps):
             self._steps[i, : len(mine)] = mine
         self._real = np.array([np.arange(self._steps.shape[1]) < len(mine) for mine in steps])
@@ -100,15 +104,16 @@ class Breeder:
         factors = np.ones((len(self.encoding.task.machine.nodes), 8, rows.size))
         factors[1:] = genomes.factors[rows, layer].transpose(1, 2, 0)
         factors[0] = np.ceil(size / factors[1:].prod(axis=0))
-        dim, source = self._steps[layer, :, 0].T, self._steps[layer, :, 1].T
+        dim, source = self._steps[layer, :, :2].astype(int).transpose(2, 1, 0)
         # A node gives what it has.
         gives = (source < 0) | (factors[source, dim, np.arange(rows.size)] > 1)
         chosen = _one_of(random, self._real[layer] & gives.T)
-        moves = Moves(*(cast("Array", part[None]) for part in self._steps[layer, chosen].T))
-        order = genomes.order[rows, layer].T
-        found = moved(*(cast("Array", x) for x in (factors[:, :, None], order[:, None])), moves, size[:, None])
-        genomes.factors[rows, layer] = np.asarray(found[0])[1:, :, 0].transpose(2, 0, 1)
-        genomes.order[rows, layer] = np.asarray(found[1])[:, 0].T
+        moves = as_moves(self._steps[layer, chosen].T[:, None])
+        given = (factors[:, :, None], genomes.order[rows, layer].T[:, None], size[:, None])
+        before, order, tile = (cast("Array", values) for values in given)
+        after, order = moved(before, order, moves, tile)
+        genomes.factors[rows, layer] = np.asarray(after)[1:, :, 0].transpose(2, 0, 1)
+        genomes.order[rows, layer] = np.asarray(order)[:, 0].T
 
     def _order(self, random: np.random.Generator, genomes: Genomes, rows: Numbers, layer: Numbers) -> None:
         """Draw the order of a memory's loops anew."""
@@ -148,7 +153,7 @@ class Breeder:
 
     def _wish_anew(self, random: np.random.Generator, genomes: Genomes, rows: Numbers, depth: Numbers) -> None:
         """Draw what the group at some place in topological order would share; all its layers wish the same."""
-        wish = self.encoding.random_wishes(random, rows.size)[:, None]
+        wish = self.encoding.random_wishes(random, (rows.size, 1))
         members = self._members(genomes, rows, depth)[..., None]
         genomes.wish[rows] = np.where(members, wish, genomes.wish[rows])
 

@@ -120,13 +120,13 @@ class Encoding:
         return Genomes(
             factors=factors[:, :, 1:],
             order=random.integers(self.orders, size=(count, *self._shapes[1])) * self.is_mac[:, None],
-            wish=self.random_wishes(random, (count, *self._shapes[2])),
+            wish=self.random_wishes(random, (count, len(self.is_mac))),
             strength=random.integers(STRENGTHS, size=(count, self.fusible.size)) * self.fusible,
         )
 
     def random_wishes(self, random: np.random.Generator, shape: tuple[int, ...]) -> Int[np.ndarray, "... wishes"]:
-        """Wishes drawn uniformly, as many as `shape` says."""
-        return random.integers([*[SHARES + 1] * len(SHARED_LOOPS), 2], size=shape)
+        """Wishes of so many layers, drawn uniformly."""
+        return random.integers([*[SHARES + 1] * len(SHARED_LOOPS), 2], size=(*shape, WISHES))
 
     def of_schedule(self, schedule: Schedule) -> Genomes:
         """The genome of a schedule without fusion whose mappings are of the machine's useful nodes and orders."""

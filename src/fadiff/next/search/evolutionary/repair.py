@@ -122,7 +122,7 @@ class Repair:
         for _ in range(ROUNDS):
             excess = examine(self._frame, rows, mapped, self.task.numbers, self._room)
             mapped, moving = relieve(self._frame, rows, mapped, excess)
-            if not moving[:count].any():
+            if not np.asarray(moving).any():
                 break
         energy_pj, cycles = price(self._frame, rows, mapped, self.task.numbers)
 

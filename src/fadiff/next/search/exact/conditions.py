@@ -35,7 +35,7 @@ STRETCHES = (1.5, 1.25, 0.8, 0.67)
 """A factor may change by so much in one step, rounded down, and the first memory's makes up for it."""
 FEW_NODES = 4
 """Up to so many useful nodes of a dim, factors move between any two of them."""
-MOVE_WIDTHS = (96, 192, 384, 768, 1536)
+MOVE_WIDTHS = (96, *range(192, 2048, 64))
 """Moves of a row in one compiled program: few widths, so that networks of similar size share programs."""
 
 

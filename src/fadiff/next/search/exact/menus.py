@@ -21,9 +21,8 @@ from fadiff.workload.layer import RELEVANT
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-ROWS_PER_CALL = 256
-PAIRS_PER_CALL = 2**17
-"""Rows of one compiled call, or pairs of moves of all its rows: one size for a task, programs take long to compile."""
+MOVES_PER_CALL, PAIRS_PER_CALL = 192 * 256, 2**17
+"""Moves, or pairs of moves, of all rows of one compiled call: one size for a task, programs take long to compile."""
 ROUNDS_PER_CALL = np.int32(8)
 THRIFT = 0.4
 """Each further mapping of a condition may take this share of the room that the one before took."""
@@ -85,7 +84,8 @@ def solve(task: Task, rows: Sequence[Row], weights: tuple[float, float], *, pair
     left, current = list(range(len(rows))), list(rows)
     found: list[Menu | None] = [None] * len(rows)
     while left:
-        chunk = max(1, 2 * PAIRS_PER_CALL // task.widths[True] ** 2) if pairs else ROWS_PER_CALL
+        chunk = 2 * PAIRS_PER_CALL // task.widths[True] ** 2 if pairs else MOVES_PER_CALL // task.widths[False]
+        chunk = max(1, chunk)
         moving: list[int] = []
         for at in range(0, len(left), chunk):
             if time.monotonic() > task.deadline:

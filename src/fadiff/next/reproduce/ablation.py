@@ -1,0 +1,164 @@
+"""What each part of the method buys: the same search with one part left out or changed.
+
+*whole method* rows change the search as users run it. *descent alone* rows take away everything that could make up for
+a bad descent (the enumerated groups and all random starts), so that what is left stands on the proposals of the
+restarts: their mappings, their sigmas and their trip counts. Searches run to their end, without a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.next.hardware import load_machine
+from fadiff.next.reproduce.drawing import COLOURS, canvas
+from fadiff.next.reproduce.experiment import markdown_table
+from fadiff.next.reproduce.runs import Row, measure
+from fadiff.next.search import gradient
+from fadiff.next.search.driver import Settings, search
+from fadiff.next.search.joint import ALONE, WITHOUT_FUSION, JointSettings, joint
+from fadiff.next.search.programs import search_programs
+from fadiff.workload import load_model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fadiff.next.reproduce.experiment import Desk
+
+CELLS = ("resnet18/gemmini-large", "mobilenet_v1/gemmini-small", "bert-base/gemmini-large", "vgg16/gemmini-small")
+SEEDS = (0, 1, 2)
+WHOLE = JointSettings()
+DESCENT = gradient.DescentSettings()
+BASE = "whole method"
+
+
+def _descent(**changes: object) -> JointSettings:
+    return replace(ALONE, descent=replace(DESCENT, **changes))
+
+
+VARIANTS: dict[str, JointSettings] = {
+    BASE: WHOLE,
+    "whole method, no descent": replace(WHOLE, descent=None),
+    "whole method, groups from sigma only": replace(WHOLE, enumerate_plans=False),
+    "whole method, no fusion": WITHOUT_FUSION,
+    "whole method, no polish": replace(WHOLE, polish=False),
+    "neither descent nor enumerated groups": replace(ALONE, descent=None),
+    "descent alone": ALONE,
+    "descent alone, no polish": replace(ALONE, polish=False),
+    "descent alone, divisors per slot (paper)": _descent(choice="divisors"),
+    "descent alone, linear distance (paper)": _descent(distance="linear"),
+    "descent alone, EDP instead of its log (paper)": _descent(log_objective=False),
+    "descent alone, linear penalties": _descent(hinge="linear"),
+    "descent alone, no straight-through": _descent(straight_through=False),
+    "descent alone, exact gradient of the model": _descent(gradient="exact"),
+    "descent alone, best order instead of a soft one": _descent(orders="best"),
+    "descent alone, no Gumbel noise": _descent(noise_start=0.0),
+    "descent alone, no annealing": _descent(tau_start=0.5, tau_end=0.5),
+    "descent alone, lambda fixed": _descent(lambda_start=3.0, lambda_end=3.0),
+    "descent alone, no capacity penalty": _descent(p_mem=0.0),
+    "descent alone, weak alignment penalty": _descent(p_align=0.1),
+    "descent alone, alignment penalty (paper)": _descent(p_align=1.0),
+    "descent alone, no spatial penalty": _descent(p_spatial=0.0),
+    "descent alone, no validity penalty": _descent(p_valid=0.0),
+}
+QUICK_CELLS, QUICK_SEEDS, QUICK_VARIANTS = CELLS[:1], (0,), tuple(VARIANTS)[:7]
+
+
+class Trial(NamedTuple):
+    """One variant on one cell with one seed."""
+
+    variant: str
+    cell: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.variant} on {self.cell}, seed {self.seed}"
+
+
+def reproduce(desk: Desk) -> str:
+    """Search with every variant, draw and tell the EDP over that of the whole method."""
+    cells, seeds, variants = (
+        (QUICK_CELLS, QUICK_SEEDS, QUICK_VARIANTS) if desk.quick else (CELLS, SEEDS, tuple(VARIANTS))
+    )
+    trials = [Trial(variant, cell, seed) for seed, variant, cell in product(seeds, variants, cells)]
+    rows = measure(desk, trials, _row, Trial._fields)
+    figure = _draw(desk, rows, cells, variants)
+    return f"""\
+### What each part of the method buys
+
+```
+{desk.command()}
+```
+
+EDP over that of the whole method with the same seed: mean over seeds {", ".join(map(str, seeds))}, in brackets the
+lowest and highest where they differ. After it, the share of restarts whose last proposal kept every rule before
+decoding.
+
+{_table(rows, cells, variants)}
+{figure}"""
+
+
+def _row(trial: Trial) -> list[Row]:
+    """One search to its end."""
+    model, hardware = trial.cell.rsplit("/", 1)
+    method = partial(joint, parts=VARIANTS[trial.variant])
+    with search_programs():
+        found = search(load_model(model), load_machine(hardware), method, Settings(seed=trial.seed))
+    if found.stopped == "interrupt":
+        raise KeyboardInterrupt
+    shares = [point.legal_share for point in found.trace if point.legal_share is not None]
+    row: Row = {
+        **trial._asdict(),
+        "edp_uj_cycles": found.best.edp_uj_cycles,
+        "legal_share": shares[-1] if shares else None,
+        "seconds": round(found.seconds, 3),
+    }
+    return [row]
+
+
+def _ratios(rows: Sequence[Row], variant: str, cell: str) -> list[float]:
+    """EDP over that of the whole method, seed by seed."""
+    edp = {(row["variant"], row["seed"]): float(str(row["edp_uj_cycles"])) for row in rows if row["cell"] == cell}
+    return [value / edp[BASE, seed] for (name, seed), value in edp.items() if name == variant]
+
+
+def _table(rows: Sequence[Row], cells: Sequence[str], variants: Sequence[str]) -> str:
+    def told(variant: str, cell: str) -> str:
+        ratios = _ratios(rows, variant, cell)
+        shares = [
+            float(str(row["legal_share"]))
+            for row in rows
+            if (row["variant"], row["cell"]) == (variant, cell) and row["legal_share"] not in ("", None)
+        ]
+        spread = f" ({min(ratios):.3f}-{max(ratios):.3f})" if max(ratios) - min(ratios) > 5e-4 else ""
+        return f"{np.mean(ratios):.3f}{spread}" + (f", {np.mean(shares):.0%}" if shares else "")
+
+    return markdown_table(
+        ["variant", *cells], [[variant, *(told(variant, cell) for cell in cells)] for variant in variants]
+    )
+
+
+def _draw(desk: Desk, rows: Sequence[Row], cells: Sequence[str], variants: Sequence[str]) -> str:
+    markers = "osD^"
+    colours = [COLOURS[name] for name in ("joint", "genetic", "layerwise", "layerwise-tuned")]
+    with canvas(7.5, 0.24 * len(variants) + 1.4) as figure:
+        axes: Axes = figure.subplots()
+        for i, cell in enumerate(cells):
+            for y, variant in enumerate(variants):
+                ratios = _ratios(rows, variant, cell)
+                at = y + 0.13 * (i - (len(cells) - 1) / 2)
+                axes.plot(
+                    ratios, [at] * len(ratios), markers[i], ms=3.5, color=colours[i], alpha=0.8,
+                    label=cell if y == 0 else None,
+                )  # fmt: skip
+        axes.axvline(1, color="#444444", lw=0.8)
+        axes.set_yticks(range(len(variants)), variants, fontsize=7.5)
+        axes.invert_yaxis()
+        axes.set_xlabel("EDP / EDP of the whole method, same seed")
+        figure.legend(loc="outside upper center", ncols=2, fontsize=7.5)
+        return desk.draw(figure, "EDP of each variant over that of the whole method, one mark a seed")

@@ -1,0 +1,137 @@
+"""One network on one of DeFiNES' machines: our schedules of least energy, free or of the form that DeFiNES ran.
+
+All come from one exact search, whose mappings they share: every layer on its own; whole maps, kept on chip where that
+pays; DeFiNES' stacks in each of its tiles; and any groups in any tiles, as far as the budget goes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from fadiff.next.cost.evaluate import Evaluation, evaluate
+from fadiff.next.hardware import load_machine
+from fadiff.next.reproduce.defines.given_groups import plan_for
+from fadiff.next.reproduce.defines.machines.network import stacks, to_workload
+from fadiff.next.reproduce.defines.machines.reference import read_reference
+from fadiff.next.schedule import Group, Trips
+from fadiff.next.search.driver import Incumbent, Settings, Status, search
+from fadiff.next.search.exact.assemble import to_schedule
+from fadiff.next.search.exact.conditions import Task
+from fadiff.next.search.exact.method import ExactSearch
+from fadiff.next.search.exact.plans import Plan, Run
+from fadiff.next.search.programs import stepwise
+
+if TYPE_CHECKING:
+    from fadiff.next.hardware import Machine
+    from fadiff.next.reproduce.runs import Row
+    from fadiff.workload import Workload
+
+SINGLE, WHOLE, TILED, BEST = "single_layer", "layer_by_layer", "depth_first", "best"
+"""Kinds of schedules; all but the last have DeFiNES' names."""
+STARTS = 16
+Tile = tuple[int, int]
+"""Columns and rows of the last map."""
+Found = dict[tuple[str, Tile | None], Evaluation]
+"""By kind and, where it is DeFiNES' own, tile."""
+
+
+class Cell(NamedTuple):
+    """A network on a machine, and the seconds that the free search may take."""
+
+    machine: str
+    workload: str
+    budget_s: float
+
+    def __str__(self) -> str:
+        return f"{self.workload} on {self.machine}"
+
+
+def cell_rows(cell: Cell) -> list[Row]:
+    """Every kind of schedule of a cell; those that do not fit are left out."""
+    reference = read_reference()
+    rows = [row for row in reference.rows if (row.machine, row.workload) == (cell.machine, cell.workload)]
+    tiles = dict.fromkeys(row.tile for row in rows if row.overlap_mode == "fully_cached" and row.tile is not None)
+    workload = to_workload(cell.workload, reference.networks[cell.workload])
+    found = least_energies(workload, load_machine(cell.machine), list(tiles), cell.budget_s)
+    return [
+        {**cell._asdict(), "schedule": kind, "tile_ox": tile and tile[0], "tile_oy": tile and tile[1], **_numbers(one)}
+        for (kind, tile), one in found.items()
+    ]
+
+
+def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], budget_s: float) -> Found:
+    """The schedules of least energy of every kind."""
+    found: Found = {}
+
+    def method(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+        task = Task(workload, machine)
+        exact = ExactSearch(task, settings, incumbent)
+        members = stacks(workload, machine)
+
+        def among(plans: Sequence[Plan], kind: str, tile: Tile | None = None) -> Iterator[Status]:
+            exact.plans = [*exact.singles, *plans]
+            yield from exact.fuse(kind)
+            found[kind, tile] = evaluate(to_schedule(task, exact.groups))
+
+        yield from exact.map(STARTS, polished=False)
+        found[SINGLE, None] = incumbent.unfused or exact.best
+        exact.enumerate_plans()
+        every = exact.plans[len(exact.singles) :]
+        yield from among([plan for plan in every if plan.group.iterations == 1], WHOLE)
+        for tile in tiles:
+            wanted = [plan_for(task, tiled(workload, layers, tile)) for layers in members]
+            fitting = [plan for plan in wanted if plan is not None]
+            if len(fitting) == len(wanted):
+                yield from among(fitting, TILED, tile)
+        task.deadline = time.monotonic() + budget_s
+        runs = [Run(task, layers) for layers in members if len(layers) > 1 and task.fusing is not None]
+        yield from among([run.plan(sharing) for run in runs for sharing in run.chosen()], BEST)
+        yield from among(every, BEST)
+
+    result = search(workload, machine, lambda *given: stepwise(method(*given)), Settings(objective="energy"))
+    if result.stopped == "interrupt":
+        raise KeyboardInterrupt
+    return found | {(BEST, None): result.best}
+
+
+def tiled(workload: Workload, layers: tuple[str, ...], tile: Tile) -> Group:
+    """A stack in as many tiles as DeFiNES cuts its last map into; trip counts may make them a little smaller."""
+    dims = workload[layers[-1]].dims
+    return Group(layers, Trips(P=-(-dims.P // tile[1]), Q=-(-dims.Q // tile[0])) if len(layers) > 1 else Trips())
+
+
+def _numbers(found: Evaluation) -> dict[str, object]:
+    """What is compared; DRAM traffic in values, energies as DeFiNES' table writes them."""
+    flows = list(zip(found.flows, found.words @ found.repeat, strict=True))
+
+    def words(tensor: str, action: str) -> float:
+        return float(sum(n for flow, n in flows if (flow.memory, flow.tensor, flow.action) == (0, tensor, action)))
+
+    return {
+        "groups": told_groups(found),
+        "energy_pj": found.energy_pj,
+        "cycles": found.cycles,
+        "input_words": words("I", "read"),
+        "weight_words": words("W", "read"),
+        "output_words": words("O", "write"),
+        "energy_by_node_pj": told_energies(found.energy_by_node_pj()),
+    }
+
+
+def told_groups(found: Evaluation) -> str:
+    """Groups of several layers, each with the tile of its last map: ``l0-l7 60x68``."""
+    schedule = found.schedule
+    parts: list[str] = []
+    for group in schedule.groups:
+        if len(group.layers) > 1:
+            dims, trips = schedule.workload[group.layers[-1]].dims, group.trips
+            tile = f"{-(-dims.Q // trips.Q)}x{-(-dims.P // trips.P)}"
+            parts.append(f"{group.layers[0]}-{group.layers[-1]} {tile}")
+    return "; ".join(parts)
+
+
+def told_energies(spent: Mapping[str, float]) -> str:
+    """Energies as text: ``mac=334503768;DRAM=826214300``."""
+    return ";".join(f"{name}={energy:.0f}" for name, energy in spent.items())

@@ -1,0 +1,191 @@
+"""DOSA's map space on a given machine, and what the model says of a point in it.
+
+A point gives every layer a factor of each dim at each useful node below the first memory, which takes the quotient. The
+first memory has one of three loop orders, the others a fixed one. Identical layers are one, counted as often as they
+run. Functions of points take NumPy arrays (exact, in 64 bits) and traced JAX arrays, whole numbers or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from fadiff.next.cost.model import LayerCosts, layer_costs
+from fadiff.next.hardware import MachineArrays, pack_machine
+from fadiff.next.schedule import Group, Schedule
+from fadiff.next.schedule.arrays import Fusion, LayerArrays, MappingArrays, pack_layers, unpack_mapping
+from fadiff.next.schedule.capacity import tiles
+from fadiff.next.schedule.namespace import namespace
+from fadiff.next.schedule.nest import Members, Nest, product
+from fadiff.next.search.driver import EXPONENTS
+from fadiff.next.search.exact.conditions import Task
+from fadiff.next.search.space import divisors, rank_table
+from fadiff.workload import DIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax import Array
+    from jaxtyping import Bool, Float, Int
+
+    from fadiff.next.hardware import Structure
+    from fadiff.next.search.driver import Objective
+
+    Point = Int[np.ndarray, "nodes 8 starts layers"]
+
+ORDERS = ("GKCSRNQP", "GNCQPSRK", "GNQPKCSR")
+"""The first memory's loops, outer to inner: weight-, input- and output-stationary. DOSA has no G; it is relevant to
+every tensor."""
+LAYER_STEP = 8
+"""Layers are padded to a multiple of this, so that networks of similar size share a compiled program."""
+
+
+class RealNest(Nest):
+    """Loop nests of real factors that multiply to the sizes: a count is the product of the factors in its set."""
+
+    def held(self, node: int, dim: int) -> Array:
+        """The extent of a dim held in one instance of a memory."""
+        return self.mapping.factors[node][dim] * self.below[node][dim]
+
+    def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
+        inner = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim} | dict.fromkeys(axes, True)
+        factors = self.mapping.factors
+        here = [self.xp.where(inner.get(node, False), factors[node][dim], 1) for node in self.nodes_of(dim)]
+        return product(here)
+
+
+class Model(NamedTuple):
+    """All numbers that the cost of a point depends on."""
+
+    layers: LayerArrays
+    """One layer of each kind; `repeat` counts all that run of the kind, and is 0 for padding."""
+    machine: MachineArrays
+    free: Bool[Array, "nodes 8 1 layers"]
+    """Whether a factor may differ from 1; the first memory's is a quotient."""
+    exponents: Float[Array, "2"]
+    """The objective, energy^a * latency^b; a number, so that all objectives share a compiled program."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What programs are compiled for: the machine's structure, and the loop order of each memory but the first."""
+
+    structure: Structure
+    inner_orders: tuple[str, ...]
+
+
+class MapSpace(NamedTuple):
+    """The points of a network on a machine."""
+
+    task: Task
+    frame: Frame
+    kind: Int[np.ndarray, " layers_of_the_network"]
+    """The number of each layer's kind: its place among the layers of a point."""
+    first: Int[np.ndarray, " layers"]
+    """The first layer of each kind, without padding."""
+    exact: Model
+    """The model that schedules are judged by."""
+    internal: Model
+    """DOSA's model, which it descends on: an unfinished sum in the first memory is as wide as an output."""
+    divisors: Int[np.ndarray, "8 layers most"]
+    """Divisors of every size, the largest first; padded with 0."""
+
+    @property
+    def mapped(self) -> list[tuple[int, str]]:
+        """Number and name of the first layer of each kind of MAC layers."""
+        named = ((k, self.task.workload.layers[i]) for k, i in enumerate(self.first.tolist()))
+        return [(k, layer.name) for k, layer in named if layer.is_mac]
+
+
+def pack_mapspace(task: Task, objective: Objective = "edp") -> MapSpace:
+    """Pack what the search needs."""
+    workload, machine = task.workload, pack_machine(task.machine)
+    first, kind = np.unique(task.twin, return_inverse=True)
+    count = -(-len(first) // LAYER_STEP) * LAYER_STEP
+    padded = np.resize(first, count)  # padding repeats the layers, none of which runs
+    packed = pack_layers(workload)
+    repeat = np.bincount(kind, weights=np.asarray(packed.repeat), minlength=count)
+    layers = LayerArrays(*(values[..., padded] for values in packed))._replace(repeat=_array(repeat))
+    runs = (np.asarray(layers.size) > 1) & (np.asarray(layers.is_mac) * repeat > 0)
+    free = free_nodes(task)[:, :, None] & runs
+    exact = Model(layers, machine, _array(free[:, :, None]), _array(np.array(EXPONENTS[objective])))
+    internal = exact._replace(machine=machine._replace(bits_spilled=machine.bits_o))
+    lists = [[divisors(workload.layers[i].dims[d])[::-1] for i in padded] for d in range(8)]
+    most = max(len(each) for row in lists for each in row)
+    table = np.array([[each + [0] * (most - len(each)) for each in row] for row in lists])
+    frame = Frame(task.machine.structure, tuple(orders[0] for orders in task.space.orders[1:]))
+    return MapSpace(task, frame, kind, first, exact, internal, table)
+
+
+def free_nodes(task: Task) -> Bool[np.ndarray, "nodes 8"]:
+    """Where factors may differ from 1: at useful nodes below the first memory.
+
+    As published for Gemmini, a memory that brings W and I to the memory of sums has no loops of its own.
+    """
+    structure = task.machine.structure
+    free = np.zeros((len(structure.keeps), len(DIMS)), dtype=bool)
+    for d, dim in enumerate(DIMS):
+        free[list(task.space.nodes[dim][1:]), d] = True
+    for outer, inner in zip(structure.memories, structure.memories[1:], strict=False):
+        if set(structure.keeps[outer]) == {"W", "I"} and structure.keeps[inner] == "O":
+            free[outer] = False
+    return free
+
+
+def with_quotients(model: Model, point: Array) -> Array:
+    """``[nodes, 8, ..., layers]`` with the first memory's factors: size / product of the others."""
+    xp = namespace(point)
+    size = model.layers.size.reshape(8, *([1] * (point.ndim - 3)), -1)
+    return xp.concat([(size / product(list(point[1:])))[None], point[1:]])
+
+
+def nest_of(frame: Frame, model: Model, factors: Array, orders: Array) -> Nest:
+    """The nests of `factors` ``[nodes, 8, ..., layers]``; `orders` ``[..., layers]`` are numbers into ORDERS."""
+    xp = namespace(factors)
+    none, one = model.layers.repeat * 0, model.layers.repeat * 0 + 1
+    whole = model.layers.size * 0
+    unfused = Fusion(whole + 1, whole, model.layers.size, none, none, none, one, none, none)
+    inner = (rank_table((order,)).reshape(8, *([1] * (factors.ndim - 2))) for order in frame.inner_orders)
+    rank = (xp.asarray(rank_table(ORDERS))[:, orders], *(xp.asarray(table) for table in inner))
+    return RealNest(frame.structure, model.layers, MappingArrays(factors, rank), unfused, alone=True)
+
+
+def costs_of(nest: Nest, model: Model) -> LayerCosts:
+    """The model's word on points."""
+    return layer_costs(nest, model.machine)
+
+
+def loads(nest: Nest, model: Model) -> Array:
+    """``[places, ..., layers]`` shares of each axis and of each memory that a layer needs; above 1 it does not fit."""
+    structure, machine = nest.structure, model.machine
+    lanes = [nest.spread(range(8), (axis,)) / machine.lanes[i] for i, axis in enumerate(structure.axes)]
+    held = tiles(nest, machine).running
+    needs = [
+        sum(size for (where, _), size in held.items() if where == memory) / machine.usable_bytes[i + 1]
+        for i, memory in enumerate(structure.memories[1:])
+    ]
+    return nest.xp.stack(nest.xp.broadcast_arrays(*lanes, *needs))
+
+
+def measure(model: Model, energy_pj: Array, cycles: Array) -> Array:
+    """The cost that is minimized: EDP (uJ * cycles), energy (uJ) or latency (cycles)."""
+    return (energy_pj * 1e-6) ** model.exponents[0] * cycles ** model.exponents[1]
+
+
+def to_schedule(space: MapSpace, point: Int[np.ndarray, "nodes 8 layers"], orders: Int[np.ndarray, " layers"]) -> Schedule:
+    """The schedule of one start. Nothing is fused."""
+    workload, machine = space.task.workload, space.task.machine
+    whole = np.asarray(with_quotients(space.exact, _array(point)))
+    by_kind = {
+        k: unpack_mapping(whole[:, :, k], (1,) * 8, (ORDERS[int(orders[k])], *space.frame.inner_orders))
+        for k, _ in space.mapped
+    }
+    layers = zip(workload.layers, space.kind.tolist(), strict=True)
+    mappings = {layer.name: by_kind[k] for layer, k in layers if layer.is_mac}
+    return Schedule(workload, machine, tuple(Group((name,)) for name in workload.topological), mappings)
+
+
+def _array(values: object) -> Array:
+    return cast("Array", values)

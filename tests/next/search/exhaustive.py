@@ -1,0 +1,130 @@
+"""Every mapping of a tiny layer: all whole factors at all nodes, in all loop orders that differ."""
+
+from functools import cache
+from itertools import permutations, product
+from typing import NamedTuple
+
+import numpy as np
+
+from fadiff.next.cost.model import layer_costs
+from fadiff.next.hardware import pack_machine
+from fadiff.next.schedule import Mapping, Schedule
+from fadiff.next.schedule.arrays import LayerArrays, MappingArrays, pack_layers, pack_schedule
+from fadiff.next.schedule.capacity import tiles
+from fadiff.next.schedule.nest import Nest
+from fadiff.workload import DIMS
+from next.search.networks import cut_with
+
+AT_ONCE = 100_000
+
+
+class Every(NamedTuple):
+    """Mappings that fit, on the last axis; memories are those below the first."""
+
+    energy_pj: np.ndarray
+    cycles: np.ndarray
+    running: np.ndarray
+    kept: np.ndarray
+    waiting: np.ndarray
+    factors: np.ndarray
+    """``[nodes, 8, ways]``, the first memory's private."""
+    rank: np.ndarray
+    """``[memories, 8, ways]``"""
+
+    def best(self, weights):
+        return float((weights[0] * self.energy_pj + weights[1] * self.cycles).min(initial=np.inf))
+
+
+def all_nodes(machine) -> dict[str, tuple[int, ...]]:
+    """Every node at which a dim may have a factor."""
+    dims = machine.structure.dims
+    return {dim: tuple(i for i, taken in enumerate(dims) if dim in taken) for dim in DIMS}
+
+
+@cache
+def coverings(size: int, count: int) -> tuple[tuple[int, ...], ...]:
+    """Every way to cover a size with whole factors at so many nodes, outermost first, none of them idle."""
+    if count == 1:
+        return ((size,),)
+    found = []
+    for inner in range(1, size + 1):
+        found += [(*outer, inner) for outer in coverings(-(-size // inner), count - 1)]
+    return tuple(dict.fromkeys(found))
+
+
+def every_choice(machine, tile, nodes, orders) -> tuple[np.ndarray, np.ndarray]:
+    """``[nodes, 8, ways]`` factors and ``[memories, 8, ways]`` ranks; `orders` by memory, None for all of them.
+
+    Loops of one trip have no place in an order: orders that differ in nothing else are tried once.
+    """
+    count, memories = len(machine.nodes), machine.structure.memories
+    tables = []
+    for dim, size in zip(DIMS, tile, strict=True):
+        table = np.ones((len(coverings(size, len(nodes[dim]))), count))
+        table[:, list(nodes[dim])] = coverings(size, len(nodes[dim]))
+        tables.append(table)
+    picks = np.indices([len(table) for table in tables]).reshape(8, -1)
+    factors = np.stack([table[pick].T for table, pick in zip(tables, picks, strict=True)], axis=1)
+    for i, axis in zip(machine.structure.axes, machine.axes, strict=True):
+        factors = factors[:, :, factors[i].prod(axis=0) <= axis.size]
+    # Which loops run, a bit for each memory and dim: mappings that run the same ones have the same orders.
+    bits = (1 << np.arange(8 * len(memories))).reshape(-1, 8, 1)
+    running = np.where(factors[list(memories)] > 1, bits, 0).sum(axis=(0, 1))
+    sorting = np.argsort(running, kind="stable")
+    starts = np.flatnonzero(np.diff(running[sorting], prepend=-1))
+    parts = []
+    for mine in np.split(sorting, starts[1:]):
+        masks = [int(running[mine[0]]) >> (8 * m) & 255 for m in range(len(memories))]
+        choices = [_orders(mask, None if orders is None else orders[m]) for m, mask in enumerate(masks[:-1])]
+        choices.append(_orders(masks[-1], ("".join(DIMS),)))
+        ranks = np.array([[[order.index(d) for d in DIMS] for order in chosen] for chosen in product(*choices)])
+        ranks = ranks.transpose(1, 2, 0)
+        parts.append((np.repeat(factors[:, :, mine], ranks.shape[-1], axis=-1), np.tile(ranks, mine.size)))
+    return np.concatenate([f for f, _ in parts], axis=-1), np.concatenate([r for _, r in parts], axis=-1)
+
+
+@cache
+def _orders(running: int, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The orders of some loops (the bits of a number); of the allowed ones those that differ for them."""
+    loops = [dim for d, dim in enumerate(DIMS) if running >> d & 1]
+    idle = "".join(dim for dim in DIMS if dim not in loops)
+    if allowed is None:
+        return tuple(idle + "".join(order) for order in permutations(loops))
+    return tuple(dict.fromkeys(idle + "".join(d for d in order if d in loops) for order in allowed))
+
+
+def every_mapping(workload, machine, one, name, nodes, orders=None) -> Every:
+    """Every mapping of a layer in its group that fits on its own and completes its sums where it must."""
+    i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
+    nothing = Mapping.of(machine, {})
+    mappings = {layer.name: nothing for layer in workload.layers if layer.is_mac}
+    fusion = pack_schedule(Schedule(workload, machine, cut_with(workload, one), mappings)).fusion
+    fusion = type(fusion)(*(np.asarray(part)[..., [i]] for part in fusion))
+    layers = LayerArrays(*(np.asarray(part)[..., [i]] for part in pack_layers(workload)))
+    factors, rank = every_choice(machine, np.asarray(fusion.tile)[:, 0].astype(int), nodes, orders)
+    softmax = any("softmax" in workload[n].epilogue for n in one.layers)
+    must_hold = one.trips.X > 1 and softmax and name == one.layers[-1]
+    spans = [slice(at, at + AT_ONCE) for at in range(0, factors.shape[-1], AT_ONCE)]
+    parts = [_priced(machine, layers, fusion, factors[..., s], rank[..., s], must_hold) for s in spans]
+    return Every(*(np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)))
+
+
+def _priced(machine, layers, fusion, factors, rank, must_hold) -> Every:
+    structure, numbers = machine.structure, pack_machine(machine)
+    nest = Nest(structure, layers, MappingArrays(factors, rank), fusion)
+    costs, held = layer_costs(nest, numbers), tiles(nest, numbers)
+    count, memories = factors.shape[-1], structure.memories[1:]
+    running, kept, waiting = (np.zeros((len(memories), count)) for _ in range(3))
+    for i, memory in enumerate(memories):
+        running[i] = sum(size for (m, _), size in held.running.items() if m == memory)
+        kept[i] = sum(size for (m, _), size in held.kept.items() if m == memory)
+        waiting[i] = held.waiting.get(memory, 0)
+    usable = np.array([memory.usable_bytes for memory in machine.memories[1:]])
+    fits = (running <= usable[:, None]).all(axis=0)
+    keepers, fuses = structure.keepers("O"), structure.fuses
+    source = next((m for m in keepers if fuses is not None and m > fuses), None)
+    for keeper, must in ((source, fusion.copied.item() > 0), (keepers[1], must_hold)):
+        if must:
+            fits &= nest.past("O", keeper, ()) == layers.output
+    energy, cycles = np.broadcast_to(costs.energy_pj, count), np.broadcast_to(costs.cycles, count)
+    return Every(*(part[..., fits] for part in (energy, cycles, running, kept, waiting, factors, rank)))
