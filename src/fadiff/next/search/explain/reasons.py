@@ -17,7 +17,18 @@ from fadiff.next.schedule.tiling import group_tiling
 from fadiff.next.search.driver import Objective, price_weights, score
 from fadiff.next.search.exact.assemble import Filled, fill, to_mappings
 from fadiff.next.search.exact.conditions import Condition, Room, Task
-from fadiff.next.search.exact.menus import Menu, Row, Start, full_array, outermost, subset
+from fadiff.next.search.exact.menus import (
+    FURTHER_MAPPINGS,
+    LITTLE_ROOM,
+    THRIFT,
+    Menu,
+    Row,
+    full_array,
+    join,
+    outermost,
+    pinned,
+    subset,
+)
 from fadiff.next.search.exact.plans import Plan, Run, live_bytes
 from fadiff.next.search.explain.climbs import climbed
 from fadiff.next.search.explain.present import start_of
@@ -33,8 +44,6 @@ Cause = Literal[
 
 PLANS_PRICED = 6
 """Plans of a merged group that are looked at."""
-ROOM_SHARES = (1.0, 0.3, 0.1)
-"""Shares of the memory that fuses for which each layer of a merged group is mapped."""
 
 Pair = tuple[Group, Group]
 
@@ -251,34 +260,40 @@ def _home_bytes(task: Task, plan: Plan, tensor: str) -> float:
 def _menus(
     task: Task, evaluation: Evaluation, conditions: Sequence[Condition], weights: tuple[float, float]
 ) -> dict[Condition, Menu]:
-    """Mappings of layers in merged groups: climbed to from their present ones, in less and less room."""
+    """Mappings of layers in merged groups: the best with all room there is, and the best with less and less of it."""
     present = {task.twin[task.number[name]]: start_of(task, m) for name, m in evaluation.schedule.mappings.items()}
-    rows = [
-        Row(condition, start, _room(task, condition, share))
-        for condition in conditions
-        for start in _starts(task, condition, present)
-        for share in ROOM_SHARES
-    ]
-    found = climbed(task, rows, weights)
-    mine = {condition: [i for i, row in enumerate(rows) if row.condition == condition] for condition in conditions}
-    fits = np.isfinite(found.price)
-    return {condition: subset(found, np.array([i for i in at if fits[i]], dtype=int)) for condition, at in mine.items()}
+    fusing = task.fusing
+    assert fusing is not None, "groups need a memory that fuses"
+    whole = task.all_room.running[fusing]
+    menus: dict[Condition, list[Menu]] = {condition: [] for condition in conditions}
+    rooms = dict.fromkeys(conditions, whole)
+    for stage in range(1 + FURTHER_MAPPINGS):
+        rows: dict[Condition, list[Row]] = {}
+        for condition, bytes_here in rooms.items():
+            starts = [present.get(condition.layer, outermost(task)), full_array(task, condition)]
+            starts += [pinned(task, condition)] if stage == 0 else []
+            rows[condition] = [Row(condition, start, _room(task, condition, fusing, bytes_here)) for start in starts]
+        found = climbed(task, [row for mine in rows.values() for row in mine], weights)
+        rooms, at = dict[Condition, float](), 0
+        for condition, mine in rows.items():
+            menu = subset(found, slice(at, at + len(mine)))
+            menus[condition].append(subset(menu, np.isfinite(menu.price)))
+            at += len(mine)
+            taken = float(menu.running[fusing, menu.price.argmin()])
+            if np.isfinite(menu.price).any() and taken > LITTLE_ROOM * whole:
+                rooms[condition] = THRIFT * taken
+        if not rooms:
+            break
+    return {condition: join(parts) for condition, parts in menus.items()}
 
 
-def _starts(task: Task, condition: Condition, present: dict[int, Start]) -> list[Start]:
-    if not task.layer(condition).is_mac:
-        return [outermost(task)]
-    return [present[condition.layer], full_array(task, condition)]
-
-
-def _room(task: Task, condition: Condition, share: float) -> Room:
-    """A share of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold them."""
+def _room(task: Task, condition: Condition, fusing: int, bytes_here: float) -> Room:
+    """Some of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold them."""
     sizes, structure = task.layer(condition).dims, task.machine.structure
     halved = condition.tile[2:4] != (sizes.K, sizes.C)
     sums = [halved and node in structure.keepers("O") for node in structure.memories[1:]]
     room = [size / 2 if half else size for size, half in zip(task.all_room.running, sums, strict=True)]
-    assert task.fusing is not None, "groups need a memory that fuses"
-    room[task.fusing] *= share
+    room[fusing] = min(room[fusing], bytes_here)
     return Room(tuple(room), tuple(room))
 
 

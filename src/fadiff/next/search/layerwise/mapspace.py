@@ -51,9 +51,12 @@ class RealNest(Nest):
 
     def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
         inner = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim} | dict.fromkeys(axes, True)
-        factors = self.mapping.factors
-        here = [self.xp.where(inner.get(node, False), factors[node][dim], 1) for node in self.nodes_of(dim)]
-        return product(here)
+        counted = [self.xp.ones_like(self.mapping.factors[0][dim])]
+        for node in self.nodes_of(dim):
+            member, factor = inner.get(node, False), self.mapping.factors[node][dim]
+            if member is not False:
+                counted.append(factor if member is True else self.xp.where(member, factor, 1))
+        return product(counted)
 
 
 class Model(NamedTuple):
@@ -70,10 +73,13 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """What programs are compiled for: the machine's structure, and the loop order of each memory but the first."""
+    """What programs are compiled for."""
 
     structure: Structure
     inner_orders: tuple[str, ...]
+    """The loop order of each memory but the first."""
+    free: tuple[tuple[int, int], ...]
+    """Nodes and dims of the factors that may differ from 1."""
 
 
 class MapSpace(NamedTuple):
@@ -109,8 +115,8 @@ def pack_mapspace(task: Task, objective: Objective = "edp") -> MapSpace:
     repeat = np.bincount(kind, weights=np.asarray(packed.repeat), minlength=count)
     layers = LayerArrays(*(values[..., padded] for values in packed))._replace(repeat=_array(repeat))
     runs = (np.asarray(layers.size) > 1) & (np.asarray(layers.is_mac) * repeat > 0)
-    free = free_nodes(task)[:, :, None] & runs
-    exact = Model(layers, machine, _array(free[:, :, None]), _array(np.array(EXPONENTS[objective])))
+    free = np.array(free_factors(task))
+    exact = Model(layers, machine, _array(runs[free[:, 1], None]), _array(np.array(EXPONENTS[objective])))
     internal = exact._replace(machine=machine._replace(bits_spilled=machine.bits_o))
     lists = [[divisors(workload.layers[i].dims[d])[::-1] for i in padded] for d in range(8)]
     most = max(len(each) for row in lists for each in row)
