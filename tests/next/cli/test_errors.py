@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from next.cli.command import MACHINE, NETWORK, fadiff, refusal, schedule_file, write
 from fadiff.next.cli import machines
 from fadiff.next.search import METHODS
+from next.cli.command import MACHINE, NETWORK, fadiff, refusal, schedule_file, write
 
 BAD_NETWORKS = {
     "cyclic graph": (

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from next.cli.command import answer, fadiff, refusal
-from fadiff import load_schedule
+from fadiff.next.cost import load_schedule
 from fadiff.workload import load_workload
 from fadiff.workload.importers import import_onnx
+from next.cli.command import answer, fadiff, refusal
 from workload.importers.graphs import GraphBuilder
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from next.cli.command import MACHINE, NETWORK, answer, fadiff, write
 from fadiff.next.hardware import builtin_machines, load_machine
 from fadiff.workload import load_model, zoo_names
+from next.cli.command import MACHINE, NETWORK, answer, fadiff, write
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -1,19 +1,18 @@
 """`optimize`: what it searches, writes, prints and refuses."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 import fadiff as api
-from next.cli.command import answer, fadiff, refusal, write
 from fadiff.next.cli.live import LiveDisplay
 from fadiff.next.cost import evaluate, load_schedule
 from fadiff.next.search import joint
 from fadiff.next.search.driver import Incumbent, Status
 from fadiff.next.search.optimize import METHODS
 from fadiff.workload import load_model
+from next.cli.command import answer, fadiff, refusal, write
 from search.networks import MACHINE as SMALL_MACHINE
 from search.networks import group
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import fadiff as api
-from next.cli.command import NETWORK, answer, fadiff, refusal, schedule_file, write
 from fadiff.next.cost import evaluate, load_schedule
+from next.cli.command import NETWORK, answer, fadiff, refusal, schedule_file, write
 
 FUSED = Path(__file__).parents[2] / "data" / "schedules" / "mobilenet_v1.gemmini-large.fused.json"
 

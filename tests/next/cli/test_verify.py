@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import fadiff.next.execute as fadiff_execute
-from next.cli.command import answer, fadiff, schedule_file
 from fadiff.next.execute import Access, Execution, Mismatch, Peak
 from fadiff.next.schedule import Schedule
+from next.cli.command import answer, fadiff, schedule_file
 
 SMALL = Path(__file__).parents[2] / "data" / "schedules" / "small"
 

@@ -12,7 +12,8 @@ from fadiff.next.analysis.breakdown import breakdown
 from fadiff.next.analysis.units import change_text, size_text
 from fadiff.next.search.exact.conditions import Task
 from fadiff.next.search.exact.plans import Run
-from fadiff.next.search.explain.reasons import Cause, Verdict, merged_layers, verdicts
+from fadiff.next.search.explain.merging import merged_layers
+from fadiff.next.search.explain.reasons import Cause, Verdict, verdicts
 
 if TYPE_CHECKING:
     from fadiff.next.cost import Evaluation
@@ -67,11 +68,14 @@ class NotFused:
     merged: Merged | None
 
 
-def why_not(evaluation: Evaluation, objective: Objective = "edp") -> tuple[NotFused, ...]:
-    """One entry for every edge that is not fused, in the order of the workload's edges."""
+def why_not(evaluation: Evaluation, objective: Objective = "edp", *, priced: bool = True) -> tuple[NotFused, ...]:
+    """One entry for every edge that is not fused, in the order of the workload's edges.
+
+    Takes seconds where many groups could be merged: without `priced` it does not try, and tells them as not searched.
+    """
     schedule = evaluation.schedule
     # Where energies are 0 there is nothing to price.
-    known = verdicts(evaluation, objective, priced=evaluation.edp_uj_cycles > 0)
+    known = verdicts(evaluation, objective, priced=priced and evaluation.edp_uj_cycles > 0)
     merged = {pair: _merged(evaluation, pair[0], verdict) for pair, verdict in known.items()}
     task = Task(schedule.workload, schedule.machine, dtype=np.float64)
     pinning = {pair: None if v.cause in FORBIDDEN else _pinning_bytes(task, *pair) for pair, v in known.items()}

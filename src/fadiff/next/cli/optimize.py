@@ -145,7 +145,7 @@ def optimize(
 
 def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:
     """Why each unfused tensor leaves the chip; what fusing it would cost is priced only after a full search."""
-    from fadiff.next.search.explain import boundaries
+    from fadiff.next.search.explain.reasons import boundaries
 
     found = boundaries(best, objective, priced=priced)  # pyright: ignore[reportArgumentType]
     return [boundary._asdict() for boundary in found]

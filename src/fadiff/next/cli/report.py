@@ -1,6 +1,7 @@
 """`fadiff report`: a schedule as one HTML page."""
 
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,11 +72,19 @@ def write_report(
     path: Path, evaluation: "Evaluation", *, trace: "SearchTrace | None" = None, comparison: "Comparison | None" = None
 ) -> int:
     """Write the page of a schedule; its size in bytes."""
-    from fadiff.next.report.html import report_html
-    from fadiff.next.report.opponents import opponents
+    from fadiff.next.analysis.opponents import opponents
+    from fadiff.next.analysis.what_if import what_if
+    from fadiff.next.analysis.why_not import why_not
+    from fadiff.next.report.html import Extras, Rival, report_html
 
     terminal = console(err=True)
     with terminal.status("Looking for rivals and reasons") if terminal.is_terminal else nullcontext():
-        page = report_html(evaluation, opponents(evaluation.schedule), trace=trace, comparison=comparison)
+        others = opponents(evaluation.schedule)
+        rivals = (
+            Rival("best unfused", "the best schedule found without fusion", others.unfused),
+            Rival("greedy", "the greedy heuristic", others.greedy),
+        )
+        reasons = [asdict(entry) for entry in why_not(evaluation)]
+        page = report_html(evaluation, Extras(rivals, trace, comparison, reasons, asdict(what_if(evaluation))))
     write_text(path, page)
     return len(page.encode())

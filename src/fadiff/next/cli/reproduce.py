@@ -8,7 +8,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fadiff.next.cli.tables import console
-from fadiff.reproduce.experiment import EXPERIMENTS, Desk, find_experiment, run
+from fadiff.next.reproduce.experiment import EXPERIMENTS, Desk, find_experiment, run
 
 
 def reproduce(

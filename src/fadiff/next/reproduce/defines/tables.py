@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import TypeVar
@@ -26,10 +26,15 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_rows(model: type[Row], lines: Iterable[str], origin: str) -> list[Row]:
-    """Rows of a table's text; empty cells count as absent."""
+    """Rows of a table's text."""
+    return check_rows(model, csv.DictReader(lines), origin)
+
+
+def check_rows(model: type[Row], rows: Iterable[Mapping[str, object]], origin: str) -> list[Row]:
+    """Rows of a table, cell by cell; empty cells count as absent."""
     return [
-        validate(model, {name: cell for name, cell in cells.items() if cell}, f"{origin}: row {number}")
-        for number, cells in enumerate(csv.DictReader(lines), 1)
+        validate(model, {name: cell for name, cell in cells.items() if cell != ""}, f"{origin}: row {number}")
+        for number, cells in enumerate(rows, 1)
     ]
 
 

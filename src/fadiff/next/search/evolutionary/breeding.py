@@ -99,7 +99,7 @@ class Breeder:
         return self._layers[random.integers(self._layers.size, size=count)]
 
     def _move(self, random: np.random.Generator, genomes: Genomes, rows: Numbers, layer: Numbers) -> None:
-        """A move of the exact search: a factor goes from one node to another, grows or shrinks by one, or loops turn."""
+        """A move of the exact search: a factor goes from one node to another, or grows or shrinks; or loops turn."""
         size = self.encoding.size[layer].T
         factors = np.ones((len(self.encoding.task.machine.nodes), 8, rows.size))
         factors[1:] = genomes.factors[rows, layer].transpose(1, 2, 0)

@@ -8,8 +8,9 @@ unfinished gets its reductions inside: its loops over outputs move to the first 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +19,12 @@ import numpy as np
 from fadiff.next.cost.model import layer_costs
 from fadiff.next.schedule.arrays import MappingArrays
 from fadiff.next.schedule.capacity import tiles
+from fadiff.next.schedule.namespace import namespace
 from fadiff.next.schedule.nest import Nest
-from fadiff.next.search.space import Space, rank_table, settle
+from fadiff.next.search.space import rank_table, settle
 from fadiff.workload.layer import DIMS, RELEVANT, TENSORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jax import Array
     from jaxtyping import Bool, Float, Int
 
@@ -37,24 +37,24 @@ MUCH = 0.5
 """Of an overfull group those layers give way that take this share of what the largest takes."""
 MOST = 2.0**20
 """A factor is divided by no more than this in one step."""
+ROUNDS = 8
 _OUTPUT = np.array([dim in RELEVANT["O"] for dim in DIMS])
 
 
+@dataclass(frozen=True)
 class Frame:
-    """What of a machine the programs are compiled for: its structure, where factors may be, which orders there are."""
+    """What of a machine the programs are compiled for."""
 
-    def __init__(self, structure: Structure, space: Space) -> None:
-        self.structure = structure
-        self.nodes = tuple(space.nodes[dim] for dim in DIMS)
-        self.orders = space.orders
-        self.places = (*structure.axes, *structure.memories[1:])
+    structure: Structure
+    nodes: tuple[tuple[int, ...], ...]
+    """By dim: where factors may pay."""
+    orders: tuple[tuple[str, ...], ...]
+    """By memory: the loop orders to choose among."""
 
-    def __hash__(self) -> int:
-        return hash((self.structure, self.nodes, self.orders))
-
-    def __eq__(self, other: object) -> bool:
-        mine = (self.structure, self.nodes, self.orders)
-        return isinstance(other, Frame) and mine == (other.structure, other.nodes, other.orders)
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The axes, then the memories below the first."""
+        return (*self.structure.axes, *self.structure.memories[1:])
 
     @cached_property
     def weight(self) -> Float[np.ndarray, "nodes 8 places tensors"]:
@@ -63,7 +63,7 @@ class Frame:
         One past the last place nothing gives way.
         """
         keeps, memories = self.structure.keeps, self.structure.memories
-        weight = np.zeros((len(keeps), len(DIMS), len(self.places) + 1, len(TENSORS)))
+        weight = np.zeros((len(keeps), len(DIMS), len(self.places) + 1, len(TENSORS)), dtype=np.float32)
         for i, place in enumerate(self.places):
             for d, dim in enumerate(DIMS):
                 if place in self.structure.axes:
@@ -77,10 +77,13 @@ class Frame:
 
     @cached_property
     def outside(self) -> Int[np.ndarray, "places 8"]:
-        """The next memory further out than a place that may have a factor of a dim."""
+        """The next memory further out than a place that may have a factor of a dim; one past the last, the first."""
         memories = self.structure.memories
         return np.array(
-            [[max(n for n in nodes if n in memories and n < place) for nodes in self.nodes] for place in self.places]
+            [
+                [max((n for n in nodes if n in memories and n < place), default=0) for nodes in self.nodes]
+                for place in (*self.places, 0)
+            ]
         )
 
     @cached_property
@@ -115,25 +118,38 @@ class Frame:
 
 
 class Rows(NamedTuple):
-    """Layers of individuals, each in its place in a group; the last axis of every array runs over rows."""
+    """Layers of individuals, each in its place in a group, as arrays of JAX or NumPy; the last axis runs over rows."""
 
     layers: LayerArrays
     fusion: Fusion
-    group: Int[Array, " rows"]
+    group: Int[Any, " rows"]
     """The row that stands for the layer's group."""
-    live_bytes: Float[Array, " rows"]
+    live_bytes: Float[Any, " rows"]
     """Buffers in the memory that fuses while the layer runs."""
-    must_hold: Float[Array, " rows"]
+    must_hold: Float[Any, " rows"]
     """1 where sums may not reach the first memory unfinished (softmax under the channel loop)."""
 
 
 class Mapped(NamedTuple):
     """A mapping of each row."""
 
-    factors: Float[Array, "nodes 8 rows"]
+    factors: Float[Any, "nodes 8 rows"]
     """The first memory's are private."""
-    order: Int[Array, "memories rows"]
+    order: Int[Any, "memories rows"]
     """Number of each memory's loop order."""
+
+
+class Fitted(NamedTuple):
+    """Mappings after some rounds, with what the model says of them."""
+
+    factors: Float[Any, "nodes 8 rows"]
+    order: Int[Any, "memories rows"]
+    fits: Bool[Any, " rows"]
+    """Whether all of the layer's group fits."""
+    moving: Bool[Any, " rows"]
+    """Whether the last round changed the mapping: then it may fit after some more."""
+    energy_pj: Float[Any, " rows"]
+    cycles: Float[Any, " rows"]
 
 
 class Excess(NamedTuple):
@@ -151,6 +167,24 @@ class Excess(NamedTuple):
     """Nothing is wrong in the layer's whole group."""
 
 
+def fit(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, room: Float[Any, " memories"]) -> Fitted:
+    """Settle mappings of any whole factors, and make them smaller until they fit or get no smaller, for a few rounds.
+
+    `room` are the bytes of each memory below the first. One program for a whole round would compute again, for every
+    factor, what is wrong with its layer.
+    """
+    now = cast("Mapped", begin(frame, rows, mapped))
+    fits = moving = np.zeros(0, dtype=bool)
+    for _ in range(ROUNDS):
+        excess = cast("Excess", examine(frame, rows, now, machine, room))
+        now, moving = cast("tuple[Mapped, Array]", relieve(frame, rows, now, excess))
+        fits = excess.fits
+        if not np.asarray(moving).any():
+            break
+    energy_pj, cycles = cast("tuple[Array, Array]", price(frame, rows, now, machine))
+    return jax.device_get(Fitted(now.factors, now.order, fits, moving, energy_pj, cycles))
+
+
 @partial(jax.jit, static_argnames=("frame",))
 def begin(frame: Frame, rows: Rows, mapped: Mapped) -> Mapped:
     """Mappings of any whole factors, settled for the tiles of their rows."""
@@ -162,32 +196,30 @@ def examine(
     frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, room: Float[Array, " memories"]
 ) -> Excess:
     """Where layers do not fit; `room` are the bytes of each memory below the first."""
-    nest, structure = _nest(frame, rows, mapped), frame.structure
+    nest, structure, xp = _nest(frame, rows, mapped), frame.structure, namespace(mapped.factors)
     axes, memories = structure.axes, structure.memories[1:]
-    none = jnp.zeros_like(rows.live_bytes)
-    own = tiles(nest, machine)
-    held = jnp.stack([jnp.stack([own.running.get((m, t), none) for t in TENSORS]) for m in memories])
-    kept = jnp.stack([sum((own.kept.get((m, t), none) for t in TENSORS), own.waiting.get(m, none)) for m in memories])
+    own, none = tiles(nest, machine), cast("Array", xp.zeros_like(rows.live_bytes))
+    held = xp.stack([xp.stack([own.running.get((m, t), none) for t in TENSORS]) for m in memories])
+    kept = xp.stack([sum((own.kept.get((m, t), none) for t in TENSORS), own.waiting.get(m, none)) for m in memories])
+    buffers = xp.stack([rows.live_bytes if m == structure.fuses else none for m in memories])
     running = held.sum(axis=1)
-    total = running - kept + _of_group(jax.ops.segment_sum, kept, rows)
-    if structure.fuses is not None:
-        total = total.at[memories.index(structure.fuses)].add(rows.live_bytes)
-    over, peak = total > room[:, None], _of_group(jax.ops.segment_max, total, rows)
+    total = running - kept + _of_group("add", kept, rows) + buffers
+    over, peak = total > room[:, None], _of_group("max", total, rows)
     # What a layer keeps is in the way of all; what it holds in passing only while it runs itself.
-    taken = jnp.where(over, running, jnp.where(peak > room[:, None], kept, 0)) * _may_shrink(frame, rows, mapped)
-    gives = (taken > 0) & (taken >= MUCH * _of_group(jax.ops.segment_max, taken, rows))
+    taken = xp.where(over, running, xp.where(peak > room[:, None], kept, 0)) * _may_shrink(frame, rows, mapped)
+    gives = (taken > 0) & (taken >= MUCH * _of_group("max", taken, rows))
     lanes = [nest.spread(range(8), (axis,)) / machine.lanes[i] for i, axis in enumerate(axes)]
-    load = jnp.stack([*lanes, *(peak / room[:, None]), none])
-    gives = jnp.concatenate([load[: len(axes)] > 1, gives, none[None] == 0])
-    largest = jnp.concatenate([0 * gives[: len(axes)], held.argmax(axis=1), 0 * gives[:1]])
-    place = gives.argmax(axis=0)
+    load = xp.stack([*lanes, *(peak / room[:, None]), none])
+    crowded = load[: len(axes)] > 1
+    place = xp.concat([crowded, gives, none[None] == 0]).argmax(axis=0)
+    largest = xp.concat([0 * crowded, held.argmax(axis=1), 0 * over[:1]])
     spills, lost = _unfinished(nest, rows)
-    broken = over.any(axis=0) | gives[: len(axes)].any(axis=0) | spills | lost
+    broken = over.any(axis=0) | crowded.any(axis=0) | spills | lost
 
     def at_place(values: Array) -> Array:
-        return jnp.take_along_axis(values, place[None], axis=0)[0]
+        return xp.take_along_axis(values, place[None], axis=0)[0]
 
-    fits = ~_of_group(jax.ops.segment_max, broken, rows)
+    fits = _of_group("max", xp.where(broken, 1.0, 0.0), rows) == 0
     return Excess(place, at_place(largest), at_place(load), spills, fits)
 
 
@@ -199,23 +231,22 @@ def relieve(frame: Frame, rows: Rows, mapped: Mapped, excess: Excess) -> tuple[M
     load is so much; an odd one is divided by 3, or halved and rounded up. One outside the place grows by as much.
     """
     factors, order = mapped
-    nodes, dims, _ = factors.shape
-    weight = jnp.asarray(frame.weight, dtype=factors.dtype)[:, :, excess.place, excess.tensor] * factors
-    weight = jnp.where(_loose(rows, factors) | (excess.place < len(frame.structure.axes)), weight, 0)
-    weight = jnp.where(factors > 1, weight, 0)
+    xp, (nodes, dims, _) = namespace(factors), factors.shape
+    weight = xp.asarray(frame.weight)[:, :, excess.place, excess.tensor] * factors
+    weight = xp.where(_loose(rows, factors) | ((excess.place < len(frame.structure.axes)) & (factors > 1)), weight, 0)
     pick = weight.reshape(nodes * dims, -1).argmax(axis=0)
-    node, dim = jnp.arange(nodes)[:, None, None], jnp.arange(dims)[:, None]
+    node, dim = xp.arange(nodes)[:, None, None], xp.arange(dims)[:, None]
     chosen = (node == pick // dims) & (dim == pick % dims) & (weight > 0)
-    factor = jnp.where(chosen, factors, 0).sum(axis=(0, 1))
-    whole = factor.astype(jnp.int32)
-    even = jnp.minimum(whole & -whole, 2 ** jnp.floor(jnp.log2(jnp.clip(excess.load, 2, MOST))))
-    ratio = jnp.where(even > 1, even, jnp.where(whole % 3 == 0, 3, 2))
-    target = jnp.asarray(frame.outside)[excess.place, pick % dims]
+    factor = xp.where(chosen, factors, 0).sum(axis=(0, 1))
+    whole = factor.astype(xp.int32)
+    even = xp.minimum(whole & -whole, 2 ** xp.floor(xp.log2(xp.clip(excess.load, 2, MOST))))
+    ratio = xp.where(even > 1, even, xp.where(whole % 3 == 0, 3, 2))
+    target = xp.asarray(frame.outside)[excess.place, pick % dims]
     gets = (node == target) & (dim == pick % dims) & (factor > 0)
-    smaller = jnp.where(chosen, jnp.ceil(factor / ratio), jnp.where(gets, factors * ratio, factors))
-    smaller = jnp.where(frame.cutting[:, :, None] & excess.spills, 1, smaller)
-    first = jnp.where(excess.spills, jnp.asarray(frame.reducing)[order[0]], order[0])
-    after = Mapped(_settled(frame, rows, smaller), order.at[0].set(first))
+    smaller = xp.where(chosen, xp.ceil(factor / ratio), xp.where(gets, factors * ratio, factors))
+    smaller = xp.where(frame.cutting[:, :, None] & excess.spills, 1, smaller)
+    first = xp.where(excess.spills, xp.asarray(frame.reducing)[order[0]], order[0])
+    after = Mapped(_settled(frame, rows, smaller), xp.concat([first[None], order[1:]]))
     return after, (after.factors != factors).any(axis=(0, 1)) | (first != order[0])
 
 
@@ -227,20 +258,25 @@ def price(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays) -> t
 
 
 def _nest(frame: Frame, rows: Rows, mapped: Mapped) -> Nest:
-    rank = tuple(jnp.asarray(rank_table(orders))[:, mapped.order[i]] for i, orders in enumerate(frame.orders))
+    xp = namespace(mapped.factors)
+    rank = tuple(xp.asarray(rank_table(orders))[:, mapped.order[i]] for i, orders in enumerate(frame.orders))
     return Nest(frame.structure, rows.layers, MappingArrays(mapped.factors, rank), rows.fusion)
 
 
 def _settled(frame: Frame, rows: Rows, factors: Array) -> Array:
     """Settled factors; where sums must be held, with all loops over outputs inside their home."""
-    held = rows.must_hold > 0
-    inside = jnp.where(held & frame.sums_inside[:, :, None], rows.fusion.tile, factors)
-    return settle(jnp.where(held & frame.sums_outside[:, :, None], 1, inside), rows.fusion.tile)
+    xp, held = namespace(factors), rows.must_hold > 0
+    inside = xp.where(held & frame.sums_inside[:, :, None], rows.fusion.tile, factors)
+    return settle(xp.where(held & frame.sums_outside[:, :, None], 1, inside), rows.fusion.tile)
 
 
-def _of_group(reduce: Callable[..., Array], values: Array, rows: Rows) -> Array:
-    """``[..., rows]`` what a reduction says of all layers of each row's group."""
-    return reduce(values.T, rows.group, num_segments=rows.group.size)[rows.group].T
+def _of_group(how: Literal["add", "max"], values: Array, rows: Rows) -> Array:
+    """``[..., rows]`` the sum or the largest of values, none negative, over all layers of each row's group."""
+    if namespace(values) is np:
+        every, reduce = np.zeros(values.shape), cast("Any", np.add if how == "add" else np.maximum)
+        reduce.at(every, (..., rows.group), values)
+        return cast("Array", every[..., rows.group])
+    return getattr(jnp.zeros_like(values).at[..., rows.group], how)(values)[..., rows.group]
 
 
 def _loose(rows: Rows, factors: Array) -> Array:
@@ -250,9 +286,9 @@ def _loose(rows: Rows, factors: Array) -> Array:
 
 def _may_shrink(frame: Frame, rows: Rows, mapped: Mapped) -> Array:
     """``[memories, rows]`` whether any factor of a layer takes part in a memory and may become smaller."""
+    xp = namespace(mapped.factors)
     part = (frame.weight[:, :, len(frame.structure.axes) : -1] > 0).any(axis=-1)
-    loose = _loose(rows, mapped.factors).astype(mapped.factors.dtype)
-    return jnp.einsum("ndr,ndm->mr", loose, jnp.asarray(part, dtype=loose.dtype)) > 0
+    return xp.einsum("ndr,ndm->mr", _loose(rows, mapped.factors) * 1.0, xp.asarray(part * 1.0)) > 0
 
 
 def _unfinished(nest: Nest, rows: Rows) -> tuple[Array, Array]:
@@ -260,7 +296,7 @@ def _unfinished(nest: Nest, rows: Rows) -> tuple[Array, Array]:
     most = 1.5 * rows.layers.output  # sums leave at least once each: half of that is safe from rounding in 32 bits
     source, home = _source(nest.structure), nest.structure.keepers("O")[1]
     if source is None:
-        no = jnp.zeros(rows.group.shape, dtype=bool)
+        no = rows.must_hold < 0
         return no, no
     spills = (rows.fusion.copied * rows.layers.is_mac > 0) & (nest.past("O", source, ()) > most)
     return spills, (rows.must_hold > 0) & (nest.past("O", home, ()) > most)

@@ -9,10 +9,10 @@ only.
 - *Selection*: binary tournaments. *Survival*: the best of parents and children together, each schedule once.
 - *Crossover*: a child takes whole layers, with their mappings and incoming edges, from one of two parents: each layer
   by a coin, or those between two cut points in topological order.
-- *Mutation*: a few changes, each one of: a move of the exact search in a layer's mapping (a factor goes from one node to
-  another, or grows or shrinks by one); the loops of a memory get another order; neighbours are fused or cut; all layers
-  of a group wish to share a loop more or less, or draw their wishes anew; a layer takes over the mapping of a layer of
-  the same shape. Often all changes of mappings meet one layer.
+- *Mutation*: a few changes, each one of: a move of the exact search in a layer's mapping (a factor goes from one node
+  to another, or grows or shrinks); the loops of a memory get another order; neighbours are fused or cut; all layers of
+  a group wish to share a loop more or less, or draw their wishes anew; a layer takes over the mapping of a layer of the
+  same shape. Often all changes of mappings meet one layer.
 """
 
 from __future__ import annotations

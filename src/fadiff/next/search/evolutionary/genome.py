@@ -21,7 +21,7 @@ from fadiff.next.search.space import prime_factors
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Int
 
     from fadiff.next.schedule import Schedule
     from fadiff.next.search.exact.conditions import Task
@@ -37,7 +37,7 @@ LARGEST_PRIME = 7
 
 
 class Genomes(NamedTuple):
-    """A population; layers and edges are numbered as the workload lists them, nodes and memories as the machine does."""
+    """A population; layers and edges are numbered as the workload lists them, nodes and memories as the machine."""
 
     factors: Int[np.ndarray, "individuals layers nodes 8"]
     """Of the nodes below the first memory; 1 in add layers."""
@@ -150,9 +150,7 @@ class Encoding:
         return Genomes(*(part.reshape(-1, *shape) for part, shape in zip(parts, self._shapes, strict=True)))
 
 
-def bonds(
-    task: Task, strength: Float[np.ndarray, "individuals edges"] | Int[np.ndarray, "individuals edges"]
-) -> Int[np.ndarray, "individuals cut_points"]:
+def bonds(task: Task, strength: Int[np.ndarray, "individuals edges"]) -> Int[np.ndarray, "individuals cut_points"]:
     """For each place between neighbours in topological order, the strongest edge that crosses it."""
     depth = task.workload.depth
     bond = np.zeros((len(strength), len(depth) - 1), dtype=strength.dtype)

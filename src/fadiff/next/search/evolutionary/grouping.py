@@ -19,7 +19,7 @@ from fadiff.next.search.exact.plans import Plan, Run, alone
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtyping import Bool, Int
+    from jaxtyping import Bool, Float, Int
 
     from fadiff.next.schedule import Group
     from fadiff.next.search.exact.conditions import Condition
@@ -117,15 +117,20 @@ class Grouping:
 
     def groups(self, seats: Int[np.ndarray, " layers"]) -> tuple[Group, ...]:
         """The groups of one individual, in execution order."""
-        return tuple(dict.fromkeys(self._seats[seat][0].group for seat in seats[self._at].tolist()))
+        taken: list[int] = seats[self._at].tolist()
+        return tuple(dict.fromkeys(self._seats[seat][0].group for seat in taken))
 
     def rows(self, seats: Int[np.ndarray, "individuals layers"]) -> Rows:
         """Individuals as rows, layer by layer; a row's group is the row of its first layer."""
         if len(self._tables) > 1:
-            self._tables = [jax.tree.map(lambda *parts: np.concatenate(parts, axis=-1), *self._tables)]
-        rows: Rows = jax.tree.map(lambda table: table[..., seats.ravel()], self._tables[0])
+            self._tables = [jax.tree.map(_side_by_side, *self._tables)]
+
+        def taken(table: Float[np.ndarray, "... seats"]) -> Float[np.ndarray, "... rows"]:
+            return table[..., seats.ravel()]
+
+        rows: Rows = jax.tree.map(taken, self._tables[0])
         individual = np.repeat(np.arange(len(seats)), seats.shape[1])
-        return rows._replace(group=(np.asarray(rows.group) + individual * seats.shape[1]).astype(np.int32))
+        return rows._replace(group=(rows.group + individual * seats.shape[1]).astype(np.int32))
 
     def _seat(self, plan: Plan) -> Int[np.ndarray, " layers"]:
         """The seats of a plan."""
@@ -138,3 +143,7 @@ class Grouping:
             live = np.array(plan.live_bytes, dtype=np.float32)
             self._tables.append(Rows(packed.layers, packed.fusion, first, live, packed.must_hold))
         return self._first_seat[plan] + np.arange(count)
+
+
+def _side_by_side(*parts: Float[np.ndarray, "... seats"]) -> Float[np.ndarray, "... seats"]:
+    return np.concatenate(parts, axis=-1)

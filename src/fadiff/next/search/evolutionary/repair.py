@@ -11,30 +11,29 @@ What comes out is what was priced: the genomes returned say exactly the schedule
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fadiff.next.schedule import Mapping, Schedule
 from fadiff.next.schedule.arrays import unpack_mapping
 from fadiff.next.search.deadline import OutOfTimeError
 from fadiff.next.search.driver import EXPONENTS
-from fadiff.next.search.evolutionary.fitting import Frame, Mapped, begin, examine, price, relieve
+from fadiff.next.search.evolutionary.fitting import Fitted, Frame, Mapped, Rows, fit
 from fadiff.next.search.evolutionary.genome import STRENGTHS, Encoding, Genomes
 from fadiff.next.search.evolutionary.grouping import Grouping
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from jax import Array
     from jaxtyping import Float, Int
 
     from fadiff.next.search.driver import Incumbent, Objective
 
 ROWS = 2048
 """Layers, of all individuals, in one compiled call: one size, so that networks share a program."""
-ROUNDS = 8
+SECONDS_PER_NODE = 0.5
+"""For each node of a machine compiling takes so long at least, where the programs are not in the cache."""
 
 
 class Population(NamedTuple):
@@ -51,14 +50,6 @@ class Population(NamedTuple):
         return a * np.log(self.energy_pj) + b * np.log(self.cycles)
 
 
-class Fitted(NamedTuple):
-    mapped: Mapped
-    fits: Array
-    moving: Array
-    energy_pj: Array
-    cycles: Array
-
-
 class Repair:
     """Repairs and prices genomes of one encoding, as many in a compiled call as its rows hold."""
 
@@ -66,11 +57,13 @@ class Repair:
         self.encoding = encoding
         self.task = encoding.task
         self.grouping = Grouping(encoding)
-        self._frame = Frame(self.task.machine.structure, self.task.space)
+        space = self.task.space
+        self._frame = Frame(self.task.machine.structure, tuple(space.nodes[dim] for dim in DIMS), space.orders)
         self._repeat = np.array([layer.repeat for layer in self.task.workload.layers])
         self._rows = max(ROWS, self._repeat.size)
         self._chunk = self._rows // self._repeat.size
         self._room = np.array(self.task.all_room.running, dtype=np.float32)
+        self._compiled = False
 
     def __call__(self, genomes: Genomes) -> Population:
         """Legal schedules near the genomes; raises :class:`OutOfTimeError` when the task's deadline passes.
@@ -84,23 +77,27 @@ class Repair:
         while left.size:
             again: list[Int[np.ndarray, " some"]] = []
             for chunk in np.split(left, range(self._chunk, left.size, self._chunk)):
-                if time.monotonic() > self.task.deadline:
-                    raise OutOfTimeError
+                self._check_time()
                 found = self._fitted(factors[chunk], order[chunk], seats[chunk])
-                factors[chunk], order[chunk], cost[:, chunk] = (
-                    found.mapped.factors[:, :, 1:],
-                    found.mapped.order,
-                    (found.energy_pj, found.cycles),
-                )
                 moving = found.moving.any(axis=1)
-                # Layers of a dissolved group begin again with the tiles that they had before it was.
                 broken = ~found.fits & ~moving[:, None]
-                seats[chunk] = self.grouping.alone(seats[chunk], broken)
-                factors[chunk] = np.where(broken[..., None, None], genomes.factors[chunk], factors[chunk])
+                alone = self.grouping.alone(seats[chunk], broken)
+                assert (alone != seats[chunk])[broken].all(), "a layer on its own always fits"
+                # Layers of a dissolved group begin again with what their genome says.
+                factors[chunk] = np.where(broken[..., None, None], genomes.factors[chunk], found.factors[:, :, 1:])
+                order[chunk] = np.where(broken[..., None], genomes.order[chunk], found.order)
+                seats[chunk], cost[:, chunk] = alone, (found.energy_pj, found.cycles)
                 again.append(chunk[moving | broken.any(axis=1)])
             left = np.concatenate(again)
         repaired = Genomes(factors, order, genomes.wish, self._strength(genomes, seats))
         return Population(repaired, seats, *(cost @ self._repeat))
+
+    def _check_time(self) -> None:
+        """Nothing is begun after the deadline, or where compiling it would not end before."""
+        needed = 0.0 if self._compiled else SECONDS_PER_NODE * len(self.task.machine.nodes)
+        if time.monotonic() + needed > self.task.deadline:
+            raise OutOfTimeError
+        self._compiled = True
 
     def _fitted(
         self,
@@ -108,29 +105,25 @@ class Repair:
         order: Int[np.ndarray, "individuals layers memories"],
         seats: Int[np.ndarray, "individuals layers"],
     ) -> Fitted:
-        """A few rounds for a chunk of individuals. Shapes are ``[individuals, layers, ...]``."""
-        rows, count = self.grouping.rows(seats), seats.size
+        """A few rounds for a chunk of individuals; shapes are ``[individuals, layers, ...]``."""
+        every, count = np.arange(self._rows), seats.size
         inner = factors.transpose(2, 3, 0, 1).reshape(-1, 8, count)
-        start = np.concatenate([np.ones((1, 8, count)), inner]).astype(np.float32)
-        numbers = order.transpose(2, 0, 1).reshape(-1, count).astype(np.int32)
+        whole = np.concatenate([np.ones((1, 8, count)), inner]).astype(np.float32)
+        mapped = Mapped(whole, order.transpose(2, 0, 1).reshape(-1, count).astype(np.int32))
         # Missing rows repeat the first, each as a group of its own.
-        every = np.arange(self._rows)
         filled = np.where(every < count, every, 0)
-        rows, mapped = jax.tree.map(lambda values: jnp.asarray(values[..., filled]), (rows, Mapped(start, numbers)))
-        rows = rows._replace(group=jnp.where(every < count, rows.group, every))
-        mapped = begin(self._frame, rows, mapped)
-        for _ in range(ROUNDS):
-            excess = examine(self._frame, rows, mapped, self.task.numbers, self._room)
-            mapped, moving = relieve(self._frame, rows, mapped, excess)
-            if not np.asarray(moving).any():
-                break
-        energy_pj, cycles = price(self._frame, rows, mapped, self.task.numbers)
 
-        def shaped(values: Array) -> Array:
-            mine = np.moveaxis(np.asarray(values)[..., :count], -1, 0)
+        def pad(values: Float[np.ndarray, "... rows"]) -> Float[np.ndarray, "... rows"]:
+            return values[..., filled]
+
+        def shaped(values: Float[np.ndarray, "... rows"]) -> Float[np.ndarray, "individuals layers ..."]:
+            mine = np.moveaxis(values[..., :count], -1, 0)
             return mine.reshape(*seats.shape, *mine.shape[1:])
 
-        return jax.tree.map(shaped, Fitted(mapped, excess.fits, moving, energy_pj, cycles))
+        rows: Rows = jax.tree.map(pad, self.grouping.rows(seats))
+        rows = rows._replace(group=np.where(every < count, rows.group, every))
+        fitted = fit(self._frame, rows, jax.tree.map(pad, mapped), self.task.numbers, self._room)
+        return jax.tree.map(shaped, fitted)
 
     def _strength(
         self, genomes: Genomes, seats: Int[np.ndarray, "individuals layers"]

@@ -1,40 +1,24 @@
-"""Why a group ends where it does: for every tensor that leaves the chip, what keeps its two groups apart."""
+"""Why a group ends where it does: for every two groups that a tensor joins, what keeps them apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import ceil, exp
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from fadiff.next.cost import Evaluation, evaluate
-from fadiff.next.schedule import Group
 from fadiff.next.schedule.barriers import barriers
-from fadiff.next.schedule.rules import violations
 from fadiff.next.schedule.tiling import group_tiling
-from fadiff.next.search.driver import Objective, price_weights, score
-from fadiff.next.search.exact.assemble import Filled, fill, to_mappings
-from fadiff.next.search.exact.conditions import Condition, Room, Task
-from fadiff.next.search.exact.menus import (
-    FURTHER_MAPPINGS,
-    LITTLE_ROOM,
-    THRIFT,
-    Menu,
-    Row,
-    full_array,
-    join,
-    outermost,
-    pinned,
-    subset,
-)
-from fadiff.next.search.exact.plans import Plan, Run, live_bytes
-from fadiff.next.search.explain.climbs import climbed
-from fadiff.next.search.explain.present import start_of
+from fadiff.next.search.driver import Objective, score
+from fadiff.next.search.exact.conditions import Task
+from fadiff.next.search.exact.plans import Run, live_bytes
+from fadiff.next.search.explain.merging import Pair, merge, merged_layers
 from fadiff.next.search.space import trip_counts
 
 if TYPE_CHECKING:
+    from fadiff.next.cost import Evaluation
+    from fadiff.next.schedule import Group
     from fadiff.workload import Workload
 
 Cause = Literal[
@@ -42,26 +26,13 @@ Cause = Literal[
     "order", "no gain", "not searched",
 ]  # fmt: skip
 
-PLANS_PRICED = 6
-"""Plans of a merged group that are looked at."""
-
-Pair = tuple[Group, Group]
-
-
-class Boundary(NamedTuple):
-    """A tensor that leaves the chip, and what keeps its producer and its reader apart."""
-
-    source: str
-    target: str
-    cause: Cause
-    detail: str
-
 
 class Verdict(NamedTuple):
     """What keeps two groups apart."""
 
     cause: Cause
     detail: str
+    """A clause without full stop."""
     missing_bytes: int | None = None
     """What the memory that fuses lacks at least, where buffers do not fit whatever the tiles."""
     merged: Evaluation | None = None
@@ -71,37 +42,34 @@ class Verdict(NamedTuple):
 _UNKNOWN = Verdict("not searched", "nothing forbids it; the search ended before pricing it (fadiff report prices it)")
 
 
-def boundaries(evaluation: Evaluation, objective: Objective, *, priced: bool = True) -> list[Boundary]:
-    """The reason for every edge that is not fused, in the order of the workload's edges.
-
-    Where nothing forbids to merge the two groups, the best merged group that a short search finds is priced; without
-    `priced` such edges are told as not searched.
-    """
-    schedule = evaluation.schedule
-    known = verdicts(evaluation, objective, priced=priced)
-    return [
-        Boundary(edge.source, edge.target, *known[schedule.group_of[edge.source], schedule.group_of[edge.target]][:2])
-        for edge in schedule.workload.edges
-        if not schedule.is_fused(edge)
-    ]
-
-
 def verdicts(evaluation: Evaluation, objective: Objective, *, priced: bool = True) -> dict[Pair, Verdict]:
-    """What keeps every two groups apart that an edge joins; as in :func:`boundaries`."""
+    """What keeps every two groups apart that an edge joins.
+
+    Where nothing forbids to merge them, the best merged group that a short search finds is priced; without `priced`
+    they are told as not searched.
+    """
     schedule = evaluation.schedule
     task = Task(schedule.workload, schedule.machine, dtype=np.float64)
     apart = [edge for edge in schedule.workload.edges if not schedule.is_fused(edge)]
     pairs = dict.fromkeys((schedule.group_of[edge.source], schedule.group_of[edge.target]) for edge in apart)
     known = {pair: _forbidden(task, *pair) for pair in pairs}
     free = [pair for pair, verdict in known.items() if verdict is None]
-    found = _priced(task, evaluation, objective, free) if priced else dict.fromkeys(free, _UNKNOWN)
+    found = dict.fromkeys(free, _UNKNOWN)
+    if priced and free:
+        merged = merge(task, evaluation, objective, free)
+        found = {pair: _compared(evaluation, merged[pair], objective) for pair in free}
     return {pair: verdict or found[pair] for pair, verdict in known.items()}
 
 
-def merged_layers(workload: Workload, source: Group, target: Group) -> tuple[str, ...]:
-    """All layers from the first of two groups to the last, in topological order: their own and those between."""
-    places = [workload.depth[name] for name in source.layers + target.layers]
-    return workload.topological[min(places) : max(places) + 1]
+def _compared(evaluation: Evaluation, merged: Evaluation | None, objective: Objective) -> Verdict:
+    """What merging two groups would gain or cost."""
+    if merged is None:
+        return Verdict("capacity", "no tiles were found that fit beside its buffers")
+    change = exp(score(merged, objective) - score(evaluation, objective)) - 1
+    told = f"fused, the {objective} would be about {abs(change):.2%}"
+    if change < 0:
+        return Verdict("not searched", f"{told} lower: search longer", merged=merged)
+    return Verdict("no gain", f"{told} higher", merged=merged)
 
 
 def _forbidden(task: Task, source: Group, target: Group) -> Verdict | None:
@@ -162,7 +130,7 @@ def _broken(task: Task, source: Group, target: Group) -> Verdict | None:
         return None
     needed = f"its buffers need {smallest:,} bytes of {memory.name} at least, {memory.usable_bytes:,} are there"
     missing = ceil(smallest - memory.usable_bytes)
-    if run.tiling.trips.shape[1] > 1:
+    if run.tiling.trips.shape[1] > 1 or smallest < run.live.max():
         return Verdict("capacity", needed, missing)
     cause, reason = _uncut(run)
     return Verdict(cause, f"it cannot be tiled ({reason}), and {needed}", missing)
@@ -194,112 +162,3 @@ def _uncut(run: Run) -> tuple[Cause, str]:
             if misfit.where.any():
                 return "alignment", misfit.reason
     return "alignment", f"{run.names[-1]} has nothing to cut"
-
-
-def _priced(task: Task, evaluation: Evaluation, objective: Objective, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
-    """What merging each pair of groups would cost, as far as a short search can tell."""
-    weights = price_weights(evaluation, objective)
-    plans = {pair: _some_plans(task, pair) for pair in pairs}
-    conditions = list(dict.fromkeys(c for mine in plans.values() for plan in mine for c in plan.conditions))
-    menus = _menus(task, evaluation, conditions, weights) if conditions else {}
-    result: dict[Pair, Verdict] = {}
-    for pair, mine in plans.items():
-        filled = [one for one in (fill(task, plan, menus, weights, np.inf) for plan in mine) if one is not None]
-        merged = _merge(task, evaluation, pair, min(filled, key=lambda one: one.price)) if filled else None
-        if merged is None:
-            told = " and ".join(memory.name for memory in task.machine.memories[1:])
-            result[pair] = Verdict("capacity", f"no tiles were found that fit in {told} beside its buffers")
-            continue
-        change = exp(score(merged, objective) - score(evaluation, objective)) - 1
-        told = f"fused, the {objective} would be about {abs(change):.2%}"
-        result[pair] = (
-            Verdict("not searched", f"{told} lower: search longer", merged=merged)
-            if change < 0
-            else Verdict("no gain", f"{told} higher", merged=merged)
-        )
-    return result
-
-
-def _some_plans(task: Task, pair: Pair) -> list[Plan]:
-    """The most promising plans of the merged group."""
-    run = Run(task, merged_layers(task.workload, *pair))
-    found = [run.plan(sharing) for sharing in run.chosen()]
-    return sorted(found, key=lambda plan: (_extra_bytes(task, plan), plan.group.iterations))[:PLANS_PRICED]
-
-
-def _extra_bytes(task: Task, plan: Plan) -> float:
-    """Bytes of a plan's weights from the first memory, and of what a channel loop moves more than once: to rank plans.
-
-    Weights are fetched once if those of an iteration of G (and of X, where it stands outside) fit at home, else in
-    every iteration of N, P and Q. Sums that wait for the next iteration of X spill where they do not fit at home; an X
-    that stands outside reads the producer's input anew.
-    """
-    trips, bits = plan.group.trips, task.machine.bits
-    layers = [task.workload[name] for name in plan.group.layers]
-    weights = sum(layer.weight_words for layer in layers if not layer.has_weight_port) * bits.W / 8
-    passes = trips.N * trips.P * trips.Q
-    outside = passes > 1 and plan.group.nesting.index("X") < plan.group.nesting.index("N")
-    held = weights / (trips.G * (trips.X if outside else 1))
-    moved = weights * (1 if held <= _home_bytes(task, plan, "W") else passes)
-    waiting = layers[-1].output_words / (trips.G * (1 if outside else passes)) * bits.sums / 8
-    if waiting > _home_bytes(task, plan, "O") / 2:
-        moved += (trips.X - 1) * 2 * layers[-1].output_words * bits.spilled / 8
-    return moved + (trips.X - 1) * layers[0].input_words * bits.I / 8 if outside else moved
-
-
-def _home_bytes(task: Task, plan: Plan, tensor: str) -> float:
-    """Bytes that all instances of a tensor's home have for it; beside the buffers, in the memory that fuses."""
-    structure = task.machine.structure
-    home = structure.home(tensor)
-    if home is None:
-        return 0.0
-    usable = task.machine.memories[structure.memories.index(home)].usable_bytes
-    return usable * task.machine.instances(home) - (max(plan.live_bytes) if home == structure.fuses else 0)
-
-
-def _menus(
-    task: Task, evaluation: Evaluation, conditions: Sequence[Condition], weights: tuple[float, float]
-) -> dict[Condition, Menu]:
-    """Mappings of layers in merged groups: the best with all room there is, and the best with less and less of it."""
-    present = {task.twin[task.number[name]]: start_of(task, m) for name, m in evaluation.schedule.mappings.items()}
-    fusing = task.fusing
-    assert fusing is not None, "groups need a memory that fuses"
-    whole = task.all_room.running[fusing]
-    menus: dict[Condition, list[Menu]] = {condition: [] for condition in conditions}
-    rooms = dict.fromkeys(conditions, whole)
-    for stage in range(1 + FURTHER_MAPPINGS):
-        rows: dict[Condition, list[Row]] = {}
-        for condition, bytes_here in rooms.items():
-            starts = [present.get(condition.layer, outermost(task)), full_array(task, condition)]
-            starts += [pinned(task, condition)] if stage == 0 else []
-            rows[condition] = [Row(condition, start, _room(task, condition, fusing, bytes_here)) for start in starts]
-        found = climbed(task, [row for mine in rows.values() for row in mine], weights)
-        rooms, at = dict[Condition, float](), 0
-        for condition, mine in rows.items():
-            menu = subset(found, slice(at, at + len(mine)))
-            menus[condition].append(subset(menu, np.isfinite(menu.price)))
-            at += len(mine)
-            taken = float(menu.running[fusing, menu.price.argmin()])
-            if np.isfinite(menu.price).any() and taken > LITTLE_ROOM * whole:
-                rooms[condition] = THRIFT * taken
-        if not rooms:
-            break
-    return {condition: join(parts) for condition, parts in menus.items()}
-
-
-def _room(task: Task, condition: Condition, fusing: int, bytes_here: float) -> Room:
-    """Some of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold them."""
-    sizes, structure = task.layer(condition).dims, task.machine.structure
-    halved = condition.tile[2:4] != (sizes.K, sizes.C)
-    sums = [halved and node in structure.keepers("O") for node in structure.memories[1:]]
-    room = [size / 2 if half else size for size, half in zip(task.all_room.running, sums, strict=True)]
-    room[fusing] = min(room[fusing], bytes_here)
-    return Room(tuple(room), tuple(room))
-
-
-def _merge(task: Task, evaluation: Evaluation, pair: Pair, filled: Filled) -> Evaluation | None:
-    """The schedule with two groups in one; None where exact numbers break a rule after all."""
-    old = evaluation.schedule
-    groups = tuple(filled.plan.group if group == pair[1] else group for group in old.groups if group != pair[0])
-    schedule = replace(old, groups=groups, mappings={**old.mappings, **to_mappings(task, filled)})
-    return None if violations(schedule) else evaluate(schedule)

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fadiff.next.search.layerwise.mapspace import Frame, Model, costs_of, loads, measure, nest_of, with_quotients
+from fadiff.next.cost.model import layer_costs
+from fadiff.next.search.layerwise.mapspace import Frame, Model, every_factor, loads, measure, nest_of
 
 if TYPE_CHECKING:
     from jax import Array
@@ -26,7 +27,7 @@ divided by the cost of their start, so that squared gradients stay within 32 bit
 class State(NamedTuple):
     """Where the descent stands."""
 
-    variables: Float[Array, "nodes 8 starts layers"]
+    variables: Float[Array, "free starts layers"]
     """Factors over their normalizers."""
     adam: optax.ScaleByAdamState
 
@@ -34,12 +35,20 @@ class State(NamedTuple):
 class Fixed(NamedTuple):
     """What does not change between two roundings."""
 
-    normalizers: Float[Array, "nodes 8 1 1"]
+    normalizers: Float[Array, "free 1 1"]
     orders: Int[Array, "starts layers"]
     """Loop orders of the first memory."""
     scale: Float[Array, " starts"]
     """What each start costs."""
     learning_rate: float
+
+
+class Terms(NamedTuple):
+    """What each layer adds to energy, latency and penalties."""
+
+    energy_pj: Float[Array, "starts layers"]
+    cycles: Float[Array, "starts layers"]
+    penalty: Float[Array, "starts layers"]
 
 
 def init(variables: Array) -> State:
@@ -48,8 +57,8 @@ def init(variables: Array) -> State:
 
 
 def to_point(model: Model, variables: Array, normalizers: Array) -> Array:
-    """The factors that variables stand for; those that are not free are 1."""
-    return jnp.where(model.free, variables * normalizers, 1)
+    """The factors that variables stand for; those of dims of one trip are 1."""
+    return jnp.where(model.runs, variables * normalizers, 1)
 
 
 def acting(factors: Array) -> Array:
@@ -59,37 +68,58 @@ def acting(factors: Array) -> Array:
     return jnp.where(still > 1 + NEAR_ONE, factors, at_least_one)
 
 
-def loss(frame: Frame, model: Model, point: Array, orders: Array) -> Float[Array, " starts"]:
-    """The loss of each start.
+def terms(frame: Frame, model: Model, point: Array, orders: Array) -> Terms:
+    """Energy, latency and penalties by layer; see :func:`loss_and_gradient`."""
+    every = every_factor(frame, model, point)
+    nest = nest_of(frame, model, acting(every), orders)
+    costs = layer_costs(nest, model.machine)
+    below = jnp.sum(jnp.maximum(1 - every, 0) ** 2, axis=(0, 1))
+    excess = jnp.sum(jnp.maximum(loads(nest, model.machine) - 1, 0) ** 2, axis=0)
+    repeat = model.layers.repeat
+    return Terms(costs.energy_pj * repeat, costs.cycles * repeat, below + excess)
+
+
+def loss_and_gradient(frame: Frame, model: Model, point: Array, orders: Array) -> tuple[Array, Array]:
+    """The loss ``[starts]``, and its gradient in the factors ``[free, starts, layers]``.
 
     .. math:: Loss = EDP + \\overline{EDP}\\, P, \\qquad
         P = \\sum_f \\max(0, 1 - f)^2 + \\sum_{v,i} \\max(0, need_{v,i} / C_i - 1)^2
 
     f runs over all factors, the first memory's quotients included, v over layers, i over axes and memories; the bar
     stops the gradient. The last sum is not DOSA's, whose hardware grows with its mappings. It is P_spatial and P_mem of
-    FADiff's paper, squared excess of need over capacity, with lambda = EDP / C_i^2.
+    FADiff's paper, squared excess of need over capacity, with lambda = EDP / C_i^2. With EDP = E * D (or E, or D):
+
+    .. math:: dLoss = EDP \\left( \\frac{dE}{E} + \\frac{dD}{D} + dP \\right)
+
+    Layers do not see each other, so one derivative in the direction of each free factor, taken for all layers at once,
+    is the whole gradient. Compiling this takes a third of the time that a backward pass takes, and so does a step.
     """
-    every = with_quotients(model, point)
-    nest = nest_of(frame, model, acting(every), orders)
-    costs = costs_of(nest, model)
-    below = jnp.sum(jnp.maximum(1 - every, 0) ** 2, axis=(0, 1, -1))
-    excess = jnp.sum(jnp.maximum(loads(nest, model) - 1, 0) ** 2, axis=(0, -1))
-    energy_pj, cycles = (jnp.sum(part * model.layers.repeat, axis=-1) for part in (costs.energy_pj, costs.cycles))
+
+    def at(moved: Array) -> Terms:
+        return terms(frame, model, moved, orders)
+
+    def along(direction: Array) -> tuple[Terms, Terms]:
+        tangent = jnp.broadcast_to(direction[:, None, None], point.shape)
+        return cast("tuple[Terms, Terms]", jax.jvp(at, (point,), (tangent,)))
+
+    here, slopes = jax.vmap(along, out_axes=(None, 0))(jnp.eye(len(frame.free)))
+    energy_pj, cycles, penalty = (jnp.sum(part, axis=-1) for part in here)
     cost = measure(model, energy_pj, cycles)
-    return cost + jax.lax.stop_gradient(cost) * (below + excess)
+    relative = model.exponents[0] * slopes.energy_pj / energy_pj[:, None]
+    relative += model.exponents[1] * slopes.cycles / cycles[:, None] + slopes.penalty
+    return cost * (1 + penalty), cost[:, None] * relative
 
 
 @partial(jax.jit, static_argnames=("frame",))
 def descend(frame: Frame, model: Model, fixed: Fixed, state: State, count: int) -> State:
     """`count` steps of Adam."""
 
-    def total(variables: Array) -> Array:
-        point = to_point(model, variables, fixed.normalizers)
-        return jnp.sum(loss(frame, model, point, fixed.orders) / fixed.scale)
-
     def advance(_: Array, state: State) -> State:
-        update, adam = _ADAM.update(jax.grad(total)(state.variables), state.adam)
+        point = to_point(model, state.variables, fixed.normalizers)
+        _, slope = loss_and_gradient(frame, model, point, fixed.orders)
+        gradient = jnp.where(model.runs, slope * fixed.normalizers, 0) / fixed.scale[:, None]
+        update, adam = _ADAM.update(gradient, state.adam)
         variables = state.variables - fixed.learning_rate * cast("Array", update)
         return State(variables, cast("optax.ScaleByAdamState", adam))
 
-    return jax.lax.fori_loop(0, count, advance, state)
+    return cast("State", jax.lax.fori_loop(0, count, advance, state))

@@ -1,19 +1,19 @@
 """DOSA's map space on a given machine, and what the model says of a point in it.
 
-A point gives every layer a factor of each dim at each useful node below the first memory, which takes the quotient. The
-first memory has one of three loop orders, the others a fixed one. Identical layers are one, counted as often as they
-run. Functions of points take NumPy arrays (exact, in 64 bits) and traced JAX arrays, whole numbers or not.
+A point gives every layer its *free* factors: those of each dim at the useful nodes below the first memory, which takes
+the quotient. The first memory has one of three loop orders, the others a fixed one. Identical layers are one, counted
+as often as they run. Functions of points take NumPy arrays (exact, in 64 bits) and traced JAX arrays, whole numbers or
+not.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from fadiff.next.cost.model import LayerCosts, layer_costs
-from fadiff.next.hardware import MachineArrays, pack_machine
+from fadiff.next.hardware import MachineArrays, Structure, pack_machine
 from fadiff.next.schedule import Group, Schedule
 from fadiff.next.schedule.arrays import Fusion, LayerArrays, MappingArrays, pack_layers, unpack_mapping
 from fadiff.next.schedule.capacity import tiles
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Bool, Float, Int
 
-    from fadiff.next.hardware import Structure
     from fadiff.next.search.driver import Objective
 
-    Point = Int[np.ndarray, "nodes 8 starts layers"]
+    Point = Int[np.ndarray, "free starts layers"]
+    Orders = Int[np.ndarray, "starts layers"]
 
 ORDERS = ("GKCSRNQP", "GNCQPSRK", "GNQPKCSR")
 """The first memory's loops, outer to inner: weight-, input- and output-stationary. DOSA has no G; it is relevant to
@@ -59,27 +59,26 @@ class RealNest(Nest):
         return product(counted)
 
 
+class Frame(NamedTuple):
+    """What programs are compiled for."""
+
+    structure: Structure
+    free: tuple[tuple[int, int], ...]
+    """Node and dim of each free factor, in the order of rounding: axes, then memories, from the inside out."""
+    inner_orders: tuple[str, ...]
+    """The loop order of each memory but the first."""
+
+
 class Model(NamedTuple):
     """All numbers that the cost of a point depends on."""
 
     layers: LayerArrays
     """One layer of each kind; `repeat` counts all that run of the kind, and is 0 for padding."""
     machine: MachineArrays
-    free: Bool[Array, "nodes 8 1 layers"]
-    """Whether a factor may differ from 1; the first memory's is a quotient."""
+    runs: Bool[Array, "free 1 layers"]
+    """Whether a free factor may differ from 1: its dim has more than one trip."""
     exponents: Float[Array, "2"]
     """The objective, energy^a * latency^b; a number, so that all objectives share a compiled program."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What programs are compiled for."""
-
-    structure: Structure
-    inner_orders: tuple[str, ...]
-    """The loop order of each memory but the first."""
-    free: tuple[tuple[int, int], ...]
-    """Nodes and dims of the factors that may differ from 1."""
 
 
 class MapSpace(NamedTuple):
@@ -89,8 +88,8 @@ class MapSpace(NamedTuple):
     frame: Frame
     kind: Int[np.ndarray, " layers_of_the_network"]
     """The number of each layer's kind: its place among the layers of a point."""
-    first: Int[np.ndarray, " layers"]
-    """The first layer of each kind, without padding."""
+    mapped: tuple[tuple[int, str], ...]
+    """Number and name of the first layer of each kind of MAC layers."""
     exact: Model
     """The model that schedules are judged by."""
     internal: Model
@@ -98,81 +97,76 @@ class MapSpace(NamedTuple):
     divisors: Int[np.ndarray, "8 layers most"]
     """Divisors of every size, the largest first; padded with 0."""
 
-    @property
-    def mapped(self) -> list[tuple[int, str]]:
-        """Number and name of the first layer of each kind of MAC layers."""
-        named = ((k, self.task.workload.layers[i]) for k, i in enumerate(self.first.tolist()))
-        return [(k, layer.name) for k, layer in named if layer.is_mac]
-
 
 def pack_mapspace(task: Task, objective: Objective = "edp") -> MapSpace:
     """Pack what the search needs."""
     workload, machine = task.workload, pack_machine(task.machine)
     first, kind = np.unique(task.twin, return_inverse=True)
     count = -(-len(first) // LAYER_STEP) * LAYER_STEP
-    padded = np.resize(first, count)  # padding repeats the layers, none of which runs
+    padded: list[int] = np.resize(first, count).tolist()  # padding repeats the layers, none of which runs
     packed = pack_layers(workload)
     repeat = np.bincount(kind, weights=np.asarray(packed.repeat), minlength=count)
     layers = LayerArrays(*(values[..., padded] for values in packed))._replace(repeat=_array(repeat))
+    frame = Frame(task.machine.structure, free_factors(task), tuple(orders[0] for orders in task.space.orders[1:]))
     runs = (np.asarray(layers.size) > 1) & (np.asarray(layers.is_mac) * repeat > 0)
-    free = np.array(free_factors(task))
-    exact = Model(layers, machine, _array(runs[free[:, 1], None]), _array(np.array(EXPONENTS[objective])))
+    free = runs[[d for _, d in frame.free]][:, None]
+    exact = Model(layers, machine, _array(free), _array(np.array(EXPONENTS[objective])))
     internal = exact._replace(machine=machine._replace(bits_spilled=machine.bits_o))
     lists = [[divisors(workload.layers[i].dims[d])[::-1] for i in padded] for d in range(8)]
     most = max(len(each) for row in lists for each in row)
     table = np.array([[each + [0] * (most - len(each)) for each in row] for row in lists])
-    frame = Frame(task.machine.structure, tuple(orders[0] for orders in task.space.orders[1:]))
-    return MapSpace(task, frame, kind, first, exact, internal, table)
+    named = ((k, workload.layers[i]) for k, i in enumerate(padded[: len(first)]))
+    mapped = tuple((k, layer.name) for k, layer in named if layer.is_mac)
+    return MapSpace(task, frame, kind, mapped, exact, internal, table)
 
 
-def free_nodes(task: Task) -> Bool[np.ndarray, "nodes 8"]:
-    """Where factors may differ from 1: at useful nodes below the first memory.
+def free_factors(task: Task) -> tuple[tuple[int, int], ...]:
+    """Nodes and dims of the free factors: useful nodes below the first memory, in the order of rounding.
 
     As published for Gemmini, a memory that brings W and I to the memory of sums has no loops of its own.
     """
     structure = task.machine.structure
-    free = np.zeros((len(structure.keeps), len(DIMS)), dtype=bool)
-    for d, dim in enumerate(DIMS):
-        free[list(task.space.nodes[dim][1:]), d] = True
-    for outer, inner in zip(structure.memories, structure.memories[1:], strict=False):
-        if set(structure.keeps[outer]) == {"W", "I"} and structure.keeps[inner] == "O":
-            free[outer] = False
-    return free
+    passing = [
+        outer
+        for outer, inner in pairwise(structure.memories)
+        if set(structure.keeps[outer]) == {"W", "I"} and structure.keeps[inner] == "O"
+    ]
+    nodes = [node for node in (*structure.axes[::-1], *structure.memories[:0:-1]) if node not in passing]
+    return tuple((node, d) for node in nodes for d, dim in enumerate(DIMS) if node in task.space.nodes[dim])
 
 
-def with_quotients(model: Model, point: Array) -> Array:
-    """``[nodes, 8, ..., layers]`` with the first memory's factors: size / product of the others."""
+def every_factor(frame: Frame, model: Model, point: Array) -> Array:
+    """``[nodes, 8, ..., layers]`` all factors of points ``[free, ..., layers]``; the first memory's are quotients."""
     xp = namespace(point)
-    size = model.layers.size.reshape(8, *([1] * (point.ndim - 3)), -1)
-    return xp.concat([(size / product(list(point[1:])))[None], point[1:]])
+    one = xp.ones_like(point[0])
+    rows = [[one] * 8 for _ in frame.structure.keeps]
+    for factor, (node, d) in zip(point, frame.free, strict=True):
+        rows[node][d] = factor
+    rows[0] = [model.layers.size[d] / product([row[d] for row in rows]) for d in range(8)]
+    return xp.stack([xp.stack(row) for row in rows])
 
 
 def nest_of(frame: Frame, model: Model, factors: Array, orders: Array) -> Nest:
     """The nests of `factors` ``[nodes, 8, ..., layers]``; `orders` ``[..., layers]`` are numbers into ORDERS."""
     xp = namespace(factors)
-    none, one = model.layers.repeat * 0, model.layers.repeat * 0 + 1
-    whole = model.layers.size * 0
-    unfused = Fusion(whole + 1, whole, model.layers.size, none, none, none, one, none, none)
-    inner = (rank_table((order,)).reshape(8, *([1] * (factors.ndim - 2))) for order in frame.inner_orders)
+    none, nothing = model.layers.repeat * 0, model.layers.size * 0
+    unfused = Fusion(nothing + 1, nothing, model.layers.size, none, none, none, none + 1, none, none)
+    inner = [rank_table((order,)).reshape(8, *([1] * (factors.ndim - 2))) for order in frame.inner_orders]
     rank = (xp.asarray(rank_table(ORDERS))[:, orders], *(xp.asarray(table) for table in inner))
     return RealNest(frame.structure, model.layers, MappingArrays(factors, rank), unfused, alone=True)
 
 
-def costs_of(nest: Nest, model: Model) -> LayerCosts:
-    """The model's word on points."""
-    return layer_costs(nest, model.machine)
-
-
-def loads(nest: Nest, model: Model) -> Array:
+def loads(nest: Nest, machine: MachineArrays) -> Array:
     """``[places, ..., layers]`` shares of each axis and of each memory that a layer needs; above 1 it does not fit."""
-    structure, machine = nest.structure, model.machine
+    structure = nest.structure
     lanes = [nest.spread(range(8), (axis,)) / machine.lanes[i] for i, axis in enumerate(structure.axes)]
     held = tiles(nest, machine).running
+    none = nest.xp.zeros_like(nest.mapping.factors[0][0])
     needs = [
-        sum(size for (where, _), size in held.items() if where == memory) / machine.usable_bytes[i + 1]
+        sum((size for (where, _), size in held.items() if where == memory), none) / machine.usable_bytes[i + 1]
         for i, memory in enumerate(structure.memories[1:])
     ]
-    return nest.xp.stack(nest.xp.broadcast_arrays(*lanes, *needs))
+    return nest.xp.stack([*lanes, *needs])
 
 
 def measure(model: Model, energy_pj: Array, cycles: Array) -> Array:
@@ -180,17 +174,17 @@ def measure(model: Model, energy_pj: Array, cycles: Array) -> Array:
     return (energy_pj * 1e-6) ** model.exponents[0] * cycles ** model.exponents[1]
 
 
-def to_schedule(space: MapSpace, point: Int[np.ndarray, "nodes 8 layers"], orders: Int[np.ndarray, " layers"]) -> Schedule:
+def to_schedule(space: MapSpace, point: Int[np.ndarray, "free layers"], orders: Int[np.ndarray, " layers"]) -> Schedule:
     """The schedule of one start. Nothing is fused."""
-    workload, machine = space.task.workload, space.task.machine
-    whole = np.asarray(with_quotients(space.exact, _array(point)))
+    workload = space.task.workload
+    whole = np.asarray(every_factor(space.frame, space.exact, _array(point.astype(np.float64))))
     by_kind = {
         k: unpack_mapping(whole[:, :, k], (1,) * 8, (ORDERS[int(orders[k])], *space.frame.inner_orders))
         for k, _ in space.mapped
     }
     layers = zip(workload.layers, space.kind.tolist(), strict=True)
     mappings = {layer.name: by_kind[k] for layer, k in layers if layer.is_mac}
-    return Schedule(workload, machine, tuple(Group((name,)) for name in workload.topological), mappings)
+    return Schedule(workload, space.task.machine, tuple(Group((name,)) for name in workload.topological), mappings)
 
 
 def _array(values: object) -> Array:

@@ -9,27 +9,30 @@ from typing import TYPE_CHECKING, cast
 import jax
 import numpy as np
 
+from fadiff.next.search.deadline import OutOfTimeError
 from fadiff.next.search.driver import Status
 from fadiff.next.search.exact.conditions import Task
 from fadiff.next.search.exact.method import ExactSearch
-from fadiff.next.search.layerwise.descent import Fixed, descend, init, to_point
-from fadiff.next.search.layerwise.mapspace import MapSpace, pack_mapspace, to_schedule
+from fadiff.next.search.layerwise.descent import Fixed, State, descend, init, to_point
+from fadiff.next.search.layerwise.mapspace import MapSpace, Model, pack_mapspace, to_schedule
 from fadiff.next.search.layerwise.points import choose_orders, repair, round_point
-from fadiff.next.search.layerwise.starts import Starts, normalizers, rounds
+from fadiff.next.search.layerwise.starts import Start, normalizers, rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jax import Array
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
 
     from fadiff.next.hardware import Machine
     from fadiff.next.search.driver import Incumbent, Settings
-    from fadiff.next.search.layerwise.mapspace import Point
+    from fadiff.next.search.layerwise.mapspace import Orders, Point
     from fadiff.workload import Workload
 
 TUNED_STARTS = 128
 """Without fusion there is time for eight times as many starts of each layer."""
+SECONDS_PER_NODE = 0.5
+"""For each node of a machine compiling the descent takes so long at least, where it is not in the cache."""
 _STEPS_PER_CHUNK = 100
 
 
@@ -66,15 +69,15 @@ def layerwise(
     space = pack_mapspace(Task(workload, machine), settings.objective)
     if not space.mapped:
         return
+    if settings.seconds_left < SECONDS_PER_NODE * len(machine.nodes):
+        raise OutOfTimeError
     random = np.random.default_rng(settings.seed)
     units, count = normalizers(space), settings.restarts or own.starts
     for starts in islice(rounds(space, random, incumbent.best.schedule, count, own.reject_over), own.rounds):
         yield from _one_round(space, starts, units, incumbent, own)
 
 
-def layerwise_tuned(
-    workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent
-) -> Iterator[Status]:
+def layerwise_tuned(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
     """Our own search with every layer on its own: what is left of it without fusion."""
     exact = ExactSearch(Task(workload, machine, settings.deadline), settings, incumbent)
     yield from exact.map(TUNED_STARTS, polished=True)
@@ -83,20 +86,21 @@ def layerwise_tuned(
 
 def _one_round(
     space: MapSpace,
-    starts: Starts,
-    units: Float[np.ndarray, "nodes 8 1 1"],
+    starts: list[Start],
+    units: Float[np.ndarray, "free 1 1"],
     incumbent: Incumbent,
     own: LayerwiseSettings,
 ) -> Iterator[Status]:
     """Descend from every start, rounding on the way. Descent goes on from the rounded point, with Adam's state kept."""
-    internal = jax.tree.map(_narrow, space.internal)
-    state, orders, legal = init(_narrow(starts.point / units)), starts.orders, None
+    internal: Model = jax.tree.map(_narrow, space.internal)
+    orders, scale = np.stack([start.orders for start in starts]), np.array([start.cost for start in starts])
+    state, legal = init(_narrow(np.stack([start.point for start in starts], axis=1) / units)), None
     for begin in range(0, own.steps, own.round_every):
         end = min(begin + own.round_every, own.steps)
-        fixed = Fixed(_narrow(units), cast("Array", orders), _narrow(starts.cost), own.learning_rate)
+        fixed = Fixed(_narrow(units), cast("Array", orders), _narrow(scale), own.learning_rate)
         for step in range(begin, end, _STEPS_PER_CHUNK):
             count = min(_STEPS_PER_CHUNK, end - step)
-            state = descend(space.frame, internal, fixed, state, count)
+            state = cast("State", descend(space.frame, internal, fixed, state, count))
             # Programs run behind Python's back; the driver's clock must not.
             jax.block_until_ready(state.variables)
             if step + count < end:
@@ -109,13 +113,13 @@ def _one_round(
         yield Status("descend", end, own.steps, legal_share=legal)
 
 
-def _offer(space: MapSpace, point: Point, orders: Int[np.ndarray, "starts layers"], incumbent: Incumbent) -> float:
+def _offer(space: MapSpace, point: Point, orders: Orders, incumbent: Incumbent) -> float:
     """Repair a rounded point, and offer it in the orders that the exact model prefers; the share that was legal."""
     repaired = repair(space, point, orders)
     best, _ = choose_orders(space, space.exact, repaired, orders)
-    for start in range(point.shape[2]):
-        incumbent.offer(to_schedule(space, repaired[:, :, start], best[start]))
-    return float((repaired == point).all(axis=(0, 1, 3)).mean())
+    for start in range(point.shape[1]):
+        incumbent.offer(to_schedule(space, repaired[:, start], best[start]))
+    return float((repaired == point).all(axis=(0, 2)).mean())
 
 
 def _narrow(values: object) -> Array:

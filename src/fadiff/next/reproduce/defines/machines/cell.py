@@ -7,30 +7,30 @@ pays; DeFiNES' stacks in each of its tiles; and any groups in any tiles, as far 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.next.cost.evaluate import Evaluation, evaluate
 from fadiff.next.hardware import load_machine
 from fadiff.next.reproduce.defines.given_groups import plan_for
 from fadiff.next.reproduce.defines.machines.network import stacks, to_workload
-from fadiff.next.reproduce.defines.machines.reference import read_reference
+from fadiff.next.reproduce.defines.machines.reference import BEST, SINGLE, TILED, WHOLE, read_reference
 from fadiff.next.schedule import Group, Trips
 from fadiff.next.search.driver import Incumbent, Settings, Status, search
 from fadiff.next.search.exact.assemble import to_schedule
 from fadiff.next.search.exact.conditions import Task
 from fadiff.next.search.exact.method import ExactSearch
 from fadiff.next.search.exact.plans import Plan, Run
-from fadiff.next.search.programs import stepwise
+from fadiff.next.search.programs import search_programs
 
 if TYPE_CHECKING:
     from fadiff.next.hardware import Machine
     from fadiff.next.reproduce.runs import Row
+    from fadiff.next.schedule import Schedule
     from fadiff.workload import Workload
 
-SINGLE, WHOLE, TILED, BEST = "single_layer", "layer_by_layer", "depth_first", "best"
-"""Kinds of schedules; all but the last have DeFiNES' names."""
 STARTS = 16
+"""Mappings that each layer climbs from when it is taken on its own."""
 Tile = tuple[int, int]
 """Columns and rows of the last map."""
 Found = dict[tuple[str, Tile | None], Evaluation]
@@ -49,14 +49,21 @@ class Cell(NamedTuple):
 
 
 def cell_rows(cell: Cell) -> list[Row]:
-    """Every kind of schedule of a cell; those that do not fit are left out."""
+    """Every kind of schedule of a cell, in the columns of DeFiNES' table; those that do not fit are left out."""
     reference = read_reference()
     rows = [row for row in reference.rows if (row.machine, row.workload) == (cell.machine, cell.workload)]
     tiles = dict.fromkeys(row.tile for row in rows if row.overlap_mode == "fully_cached" and row.tile is not None)
     workload = to_workload(cell.workload, reference.networks[cell.workload])
     found = least_energies(workload, load_machine(cell.machine), list(tiles), cell.budget_s)
     return [
-        {**cell._asdict(), "schedule": kind, "tile_ox": tile and tile[0], "tile_oy": tile and tile[1], **_numbers(one)}
+        {
+            **cell._asdict(),
+            "schedule": kind,
+            "overlap_mode": "none" if kind in (SINGLE, WHOLE) else "fully_cached",
+            "tile_ox": tile and tile[0],
+            "tile_oy": tile and tile[1],
+            **_numbers(one),
+        }
         for (kind, tile), one in found.items()
     ]
 
@@ -90,7 +97,8 @@ def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], 
         yield from among([run.plan(sharing) for run in runs for sharing in run.chosen()], BEST)
         yield from among(every, BEST)
 
-    result = search(workload, machine, lambda *given: stepwise(method(*given)), Settings(objective="energy"))
+    with search_programs():
+        result = search(workload, machine, method, Settings(objective="energy"))
     if result.stopped == "interrupt":
         raise KeyboardInterrupt
     return found | {(BEST, None): result.best}
@@ -103,26 +111,27 @@ def tiled(workload: Workload, layers: tuple[str, ...], tile: Tile) -> Group:
 
 
 def _numbers(found: Evaluation) -> dict[str, object]:
-    """What is compared; DRAM traffic in values, energies as DeFiNES' table writes them."""
     flows = list(zip(found.flows, found.words @ found.repeat, strict=True))
 
-    def words(tensor: str, action: str) -> float:
-        return float(sum(n for flow, n in flows if (flow.memory, flow.tensor, flow.action) == (0, tensor, action)))
+    def dram_bytes(tensor: str, action: str) -> float:
+        mine = [words for flow, words in flows if (flow.memory, flow.tensor, flow.action) == (0, tensor, action)]
+        return float(sum(mine)) * found.schedule.machine.memories[0].word_bits / 8
 
+    spent = found.energy_by_node_pj()
     return {
-        "groups": told_groups(found),
-        "energy_pj": found.energy_pj,
-        "cycles": found.cycles,
-        "input_words": words("I", "read"),
-        "weight_words": words("W", "read"),
-        "output_words": words("O", "write"),
-        "energy_by_node_pj": told_energies(found.energy_by_node_pj()),
+        "groups": told_groups(found.schedule),
+        "energy_pJ": found.energy_pj,
+        "latency_cycles": found.cycles,
+        "dram_rd_I_B": dram_bytes("I", "read"),
+        "dram_rd_W_B": dram_bytes("W", "read"),
+        "dram_wr_O_B": dram_bytes("O", "write"),
+        "energy_mac_pJ": spent.pop("mac"),
+        "energy_by_memory_pJ": ";".join(f"{name}={energy:.0f}" for name, energy in spent.items()),
     }
 
 
-def told_groups(found: Evaluation) -> str:
+def told_groups(schedule: Schedule) -> str:
     """Groups of several layers, each with the tile of its last map: ``l0-l7 60x68``."""
-    schedule = found.schedule
     parts: list[str] = []
     for group in schedule.groups:
         if len(group.layers) > 1:
@@ -130,8 +139,3 @@ def told_groups(found: Evaluation) -> str:
             tile = f"{-(-dims.Q // trips.Q)}x{-(-dims.P // trips.P)}"
             parts.append(f"{group.layers[0]}-{group.layers[-1]} {tile}")
     return "; ".join(parts)
-
-
-def told_energies(spent: Mapping[str, float]) -> str:
-    """Energies as text: ``mac=334503768;DRAM=826214300``."""
-    return ";".join(f"{name}={energy:.0f}" for name, energy in spent.items())

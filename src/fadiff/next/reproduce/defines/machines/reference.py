@@ -54,22 +54,28 @@ def _by_memory(text: object) -> object:
 ByMemory = Annotated[dict[str, float], BeforeValidator(_by_memory)]
 
 
+SINGLE, WHOLE, TILED, BEST = "single_layer", "layer_by_layer", "depth_first", "best"
+"""Kinds of schedules; the last is ours alone, and free in all that the others fix."""
+
+
 class Row(TableRow):
-    """One way to run a network on a machine, with the mappings of least energy."""
+    """One way to run a network on a machine, with the mappings of least energy; of DeFiNES' table, or of ours."""
 
     machine: str
     workload: str
-    schedule: Literal["single_layer", "layer_by_layer", "depth_first"]
+    schedule: Literal["single_layer", "layer_by_layer", "depth_first", "best"]
     overlap_mode: Literal["none", "fully_cached", "h_cached", "recompute"]
     tile_ox: PositiveInt | None = None
     tile_oy: PositiveInt | None = None
-    """Columns and rows of a tile of a stack's last map."""
+    """Columns and rows of a tile of a stack's last map, as DeFiNES was told them."""
+    groups: str = ""
+    """Of ours: the groups of several layers, each with the tile of its last map."""
     energy_pj: float = Field(alias="energy_pJ", gt=0)
     cycles: float = Field(alias="latency_cycles", gt=0)
-    input_words: float = Field(alias="dram_rd_I_B")
-    weight_words: float = Field(alias="dram_rd_W_B")
-    output_words: float = Field(alias="dram_wr_O_B")
-    """Values moved to and from DRAM."""
+    input_bytes: float = Field(alias="dram_rd_I_B")
+    weight_bytes: float = Field(alias="dram_rd_W_B")
+    output_bytes: float = Field(alias="dram_wr_O_B")
+    """What goes to and from DRAM."""
     mac_pj: float = Field(alias="energy_mac_pJ")
     memory_pj: ByMemory = Field(alias="energy_by_memory_pJ")
 
@@ -81,7 +87,7 @@ class Row(TableRow):
     def energy_by_node_pj(self) -> dict[str, float]:
         """Energy by where it is spent, under the names of our catalog."""
         names = MEMORIES[self.machine] | {"dram": "DRAM"}
-        return {"mac": self.mac_pj} | {names[name]: energy for name, energy in self.memory_pj.items()}
+        return {"mac": self.mac_pj} | {names.get(name, name): energy for name, energy in self.memory_pj.items()}
 
 
 class NetworkInput(Strict):

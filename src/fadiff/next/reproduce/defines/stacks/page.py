@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Points = Sequence[Point]
 Trends = Sequence[Trend]
-Line = list[object]
+Line = Sequence[object]
 
 CLOSE = 0.9
 """Pearson's r from which on trends are said to match closely; the paper gives no number."""

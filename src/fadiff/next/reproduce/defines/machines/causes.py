@@ -1,0 +1,97 @@
+"""Why a schedule of ours takes another energy than DeFiNES' schedule of the same kind, memory by memory."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from fadiff.next.hardware import load_machine
+
+if TYPE_CHECKING:
+    from fadiff.next.hardware import Machine
+    from fadiff.next.reproduce.defines.machines.reference import Row
+
+VERY_SMALL = 1e-3
+"""Share of all energy below which a memory is not named."""
+
+
+class Cause(StrEnum):
+    """Why a memory takes more energy in one model than in the other."""
+
+    HELD_OUTSIDE = (
+        "a fused tensor lives in the outermost memory of activations here, while DeFiNES keeps a tile that fits in the "
+        "next one further in and passes the outer one by"
+    )
+    WEIGHTS_AGAIN = (
+        "here the layers of a group take turns in the inner memories, so that each fetches its weights again for every "
+        "tile, while DeFiNES keeps those of the whole stack as far in as they fit"
+    )
+    UNFUSED_THERE = (
+        "DeFiNES sends intermediates through DRAM: it fuses only layers whose weights all have room on chip, and a "
+        "tile that does not fit leaves the chip"
+    )
+    UNFUSED_HERE = "here more intermediates go through DRAM"
+    HALOS_THERE = "DeFiNES fetches again from DRAM what neighbouring tiles of an input share; here the window slides"
+    HALOS_HERE = "here tiles in two dims fetch what rows of tiles share of an input again from DRAM"
+    WEIGHTS_THERE = "DeFiNES fetches weights again from DRAM: all of a stack stay on chip or none"
+    WEIGHTS_HERE = "here weights are fetched again from DRAM for every tile"
+    MAPPING = "the mappings differ"
+
+
+class Part(NamedTuple):
+    """A share of the difference between two energies that has one cause."""
+
+    cause: Cause
+    share: float
+    """(ours - theirs) / all of theirs."""
+    memories: tuple[str, ...]
+
+
+class Pair(NamedTuple):
+    """A schedule of ours and the one of DeFiNES that it is held against."""
+
+    ours: Row
+    theirs: Row
+
+    @property
+    def more(self) -> float:
+        """By which share ours takes more energy."""
+        return self.ours.energy_pj / self.theirs.energy_pj - 1
+
+    def parts(self) -> list[Part]:
+        """The difference by cause, the largest first; shares of all causes add up to `more`."""
+        machine = load_machine(self.ours.machine)
+        ours, theirs = self.ours.energy_by_node_pj(), self.theirs.energy_by_node_pj()
+        found: dict[Cause, dict[str, float]] = {}
+        for node in ours.keys() | theirs.keys():
+            share = (ours.get(node, 0.0) - theirs.get(node, 0.0)) / self.theirs.energy_pj
+            found.setdefault(self._cause(machine, node, share), {})[node] = share
+        parts = [Part(cause, sum(nodes.values()), _largest(nodes)) for cause, nodes in found.items()]
+        return sorted(parts, key=lambda part: -abs(part.share))
+
+    def _cause(self, machine: Machine, node: str, share: float) -> Cause:
+        """Why a node takes more energy (or less) here."""
+        if node == machine.memories[0].name:
+            return self._dram_cause(machine)
+        keeps = next((memory.keeps for memory in machine.memories if memory.name == node), "")
+        if share <= 0 or not self.ours.groups or not keeps or machine.instances(machine.number[node]) > 1:
+            return Cause.MAPPING
+        return Cause.WEIGHTS_AGAIN if keeps == "W" else Cause.HELD_OUTSIDE
+
+    def _dram_cause(self, machine: Machine) -> Cause:
+        """The largest of the differences in what is read and written."""
+        dram, ours, theirs = machine.memories[0], self.ours, self.theirs
+        written = ours.output_bytes - theirs.output_bytes
+        differences = [
+            # What is written is read again by the next layer.
+            (written * (dram.write_pj + dram.read_pj), Cause.UNFUSED_HERE, Cause.UNFUSED_THERE),
+            ((ours.input_bytes - theirs.input_bytes - written) * dram.read_pj, Cause.HALOS_HERE, Cause.HALOS_THERE),
+            ((ours.weight_bytes - theirs.weight_bytes) * dram.read_pj, Cause.WEIGHTS_HERE, Cause.WEIGHTS_THERE),
+        ]
+        energy, here, there = max(differences, key=lambda difference: abs(difference[0]))
+        return here if energy > 0 else there
+
+
+def _largest(nodes: dict[str, float]) -> tuple[str, ...]:
+    """Nodes with a share that counts, the largest first."""
+    return tuple(name for name in sorted(nodes, key=lambda name: -abs(nodes[name])) if abs(nodes[name]) > VERY_SMALL)

@@ -1,0 +1,186 @@
+"""The valid integers: what a dim of a layer may choose among.
+
+A dim's *slots* are the nodes at which a factor may pay, and SHARED, the trips that its fusion group shares. A candidate
+is a whole tuple of factors, one per slot, settled: it covers the dim, with ends cut where it must be, and no factor is
+idle. In the paper's plain form each slot picks a number on its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from fadiff.next.hardware import Axis
+from fadiff.next.schedule.barriers import barriers
+from fadiff.next.schedule.nest import SHARED
+from fadiff.next.search.space import map_space, prime_factors, settle, trip_counts
+from fadiff.workload import DIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jax import Array
+    from jaxtyping import Int
+
+    from fadiff.next.hardware import Machine
+    from fadiff.next.search.gradient.settings import DescentSettings
+    from fadiff.workload import Layer, Workload
+
+    Tuples = Int[np.ndarray, "candidates slots"]
+
+SHARED_DIMS = tuple(DIMS.index(dim) for dim in "GNPQ")
+"""The dims that groups of the descent share, in the order of their trip counts; there is no channel loop."""
+MOST_DRAWN = 2048
+"""Tuples looked at before they are thinned out: all exact ones where they are fewer, and as many with cut ends."""
+APART = 0.6
+"""A tuple with cut ends stands at least so far (in log factors) from all others, or it brings nothing new."""
+CUT_WORTH = 0.5
+"""Of tuples that are equally far from all others those with cut ends count so much."""
+
+
+class Choice(NamedTuple):
+    """One decision of the search: which candidate a dim of a layer takes."""
+
+    layer: int
+    """Its place in topological order."""
+    dim: int
+    slots: tuple[int, ...]
+    """Nodes, outermost first, then `SHARED`; at all others the dim has factor 1."""
+    factors: Tuples
+
+
+class _Slot(NamedTuple):
+    number: int
+    """A node, or `SHARED`."""
+    most: int
+    """The largest factor."""
+    is_axis: bool = False
+    is_alone: bool = False
+    """An axis that no other dim of the layer takes: few lanes in use are a waste."""
+
+
+def choices(workload: Workload, machine: Machine, settings: DescentSettings) -> Iterator[Choice]:
+    """Every decision: sizes of 1 have none, and an add layer, without a mapping, chooses only what it shares."""
+    fuse = settings.fuse and machine.structure.fuses is not None
+    for i, name in enumerate(workload.topological):
+        for d, size in enumerate(workload[name].dims):
+            slots = _slots(workload, machine, workload[name], d, fuse=fuse) if size > 1 else ()
+            if settings.choice == "integers":
+                for slot in slots[1:]:
+                    numbers = np.array([n for n in trip_counts(size) if n <= slot.most])
+                    yield Choice(i, d, (slot.number,), numbers[:, None])
+            elif len(slots) > 1:
+                factors = _tuples(size, slots, settings.spatial_slack, settings.max_candidates)
+                yield Choice(i, d, tuple(slot.number for slot in slots), factors)
+
+
+def _slots(workload: Workload, machine: Machine, layer: Layer, d: int, *, fuse: bool) -> tuple[_Slot, ...]:
+    """The first memory, other nodes of a MAC layer that may pay, and SHARED where the layer may share the dim."""
+    dim, size = DIMS[d], layer.dims[d]
+    slots: list[_Slot] = []
+    for number in map_space(machine).nodes[dim] if layer.is_mac else (0,):
+        node = machine.nodes[number]
+        if isinstance(node, Axis):
+            alone = all(layer.dims[DIMS.index(other)] == 1 for other in node.dims if other != dim)
+            slots.append(_Slot(number, min(size, node.size), is_axis=True, is_alone=alone))
+        else:
+            slots.append(_Slot(number, size))
+    barred = {loop for bar in barriers(workload, (layer.name,), (), online_softmax=False) for loop in bar.loops}
+    neighbours = workload.consumers[layer.name] or workload.producers[layer.name]
+    if fuse and neighbours and d in SHARED_DIMS and dim not in barred:
+        slots.append(_Slot(SHARED, size))
+    return tuple(slots)
+
+
+@cache
+def _tuples(size: int, slots: tuple[_Slot, ...], slack: int, cap: int) -> Tuples:
+    """Exact factorizations and tuples with cut ends, thinned out to `cap`; always the same ones.
+
+    Of axes that a dim has for itself it uses no fewer lanes than the most possible over `slack`.
+    """
+    most = np.array([slot.most for slot in slots])
+    random = np.random.default_rng([size, *most])
+    corners = 1 + np.diag(most - 1)
+    found = np.concatenate([corners, _exact(size, most, random), _cut(size, slots, random)])
+    found = np.unique(_settled(size, slots, found), axis=0)
+    lanes = np.where([slot.is_alone for slot in slots], found, 1).prod(axis=1)
+    return _thin(size, slots, found[lanes * slack >= lanes.max()], cap)
+
+
+def _exact(size: int, most: Int[np.ndarray, " slots"], random: np.random.Generator) -> Tuples:
+    """Factorizations of the size: every way to spread its primes over the slots, or some where there are too many."""
+    found = np.ones((1, most.size), dtype=np.int64)
+    for prime, power in prime_factors(size):
+        ways = prime ** _compositions(power, most.size, random)
+        pairs = np.arange(len(found) * len(ways))
+        if pairs.size > MOST_DRAWN:
+            pairs = random.choice(pairs, MOST_DRAWN, replace=False)
+        found = found[pairs // len(ways)] * ways[pairs % len(ways)]
+        found = found[(found <= most).all(axis=1)]
+    return found
+
+
+def _compositions(total: int, parts: int, random: np.random.Generator) -> Tuples:
+    """Ordered sums of `parts` numbers from 0 that make `total`, by the places of bars between them: all, or some."""
+    places = total + parts - 1
+    if comb(places, parts - 1) <= MOST_DRAWN:
+        bars = np.array(list(combinations(range(places), parts - 1)))
+    else:
+        bars = np.sort(np.argsort(random.random((MOST_DRAWN, places)), axis=1)[:, : parts - 1], axis=1)
+    return np.diff(np.pad(bars, [(0, 0), (1, 1)], constant_values=((0, 0), (-1, places))), axis=1) - 1
+
+
+def _cut(size: int, slots: tuple[_Slot, ...], random: np.random.Generator) -> Tuples:
+    """Random tuples with cut ends: trips shared (or not), lanes (in half of them all), then memories in any order.
+
+    Each takes a part of what is left, t = ceil(left / tile) trips for some tile, and leaves ceil(left / t).
+    """
+    rank = [0 if slot.number == SHARED else 1 if slot.is_axis else 2 if slot.number else 3 for slot in slots]
+    turns = np.argsort(random.random((MOST_DRAWN, len(slots))) + rank, axis=1)[:, :-1]
+    found, left = np.ones((MOST_DRAWN, len(slots)), dtype=np.int64), np.full(MOST_DRAWN, size)
+    most, is_axis = np.array([slot.most for slot in slots]), np.array([slot.is_axis for slot in slots])
+    for slot in turns.T:
+        share = np.where(is_axis[slot] & (random.random(MOST_DRAWN) < 0.5), 1, random.random(MOST_DRAWN))
+        share[(np.array(rank)[slot] == 0) & (random.random(MOST_DRAWN) < 0.5)] = 0
+        trips = np.minimum(np.ceil(left**share), most[slot]).astype(np.int64)
+        trips = _ceil(left, _ceil(left, trips))
+        found[np.arange(MOST_DRAWN), slot] = trips
+        left = _ceil(left, trips)
+    return found
+
+
+def _settled(size: int, slots: tuple[_Slot, ...], found: Tuples) -> Tuples:
+    """Tuples made legal: the first memory takes what the others leave of the tile."""
+    shares = slots[-1].number == SHARED
+    tile = _ceil(np.full(len(found), size), found[:, -1]) if shares else np.full(len(found), size)
+    private = found[:, : len(slots) - shares]
+    settled = settle(cast("Array", private.T.astype(np.float64)), cast("Array", tile.astype(np.float64)))
+    columns = [*np.asarray(settled).astype(np.int64), *([_ceil(size, tile)] if shares else [])]
+    return np.stack(columns, axis=1)
+
+
+def _thin(size: int, slots: tuple[_Slot, ...], found: Tuples, cap: int) -> Tuples:
+    """At most `cap` of the candidates: the extremes, then each time the one farthest (in log space) from those kept.
+
+    Lanes count double: how many are in use matters more than where a tile ends.
+    """
+    points = np.log(found) * np.array([2.0 if slot.is_axis else 1.0 for slot in slots])
+    is_exact = found.prod(axis=1) == size
+    kept = list(dict.fromkeys(int(points[:, j].argmax()) for j in range(len(slots))))[:cap]
+    distance = np.min([((points - points[i]) ** 2).sum(axis=1) for i in kept], axis=0)
+    while len(kept) < cap:
+        worth = np.where(is_exact, distance, np.where(distance < APART**2, 0, CUT_WORTH * distance))
+        best = int(worth.argmax())
+        if worth[best] == 0:
+            break
+        kept.append(best)
+        distance = np.minimum(distance, ((points - points[best]) ** 2).sum(axis=1))
+    return found[sorted(kept)]
+
+
+def _ceil(a: Int[np.ndarray, " n"] | int, b: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    return -(-a // b)

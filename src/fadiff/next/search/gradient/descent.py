@@ -1,0 +1,243 @@
+"""The descent as a pure pair `init`, `step`, and `read_out`, which turns its state into proposals.
+
+All restarts run as one batch; steps run in one compiled loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fadiff.next.schedule.arrays import pack_mappings
+from fadiff.next.schedule.nest import SHARED
+from fadiff.next.search.gradient.candidates import SHARED_DIMS
+from fadiff.next.search.gradient.loss import Seen, apart, choose_orders, look, loss
+from fadiff.next.search.gradient.penalties import PENALTIES
+from fadiff.next.search.gradient.problem import Form, Problem, ProblemArrays
+from fadiff.next.search.gradient.relaxation import Integers, Params, Relaxed, noise_size, relax
+from fadiff.next.search.gradient.settings import Anneal, DescentSettings, anneal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax import Array
+    from jaxtyping import Float, Int
+
+    from fadiff.next.schedule import Schedule
+
+STEPS_PER_CALL = 50
+"""Steps of one call of the compiled loop at most."""
+PROPOSED_ORDERS = 3
+"""Loop orders that each layer considers in a step besides its own: another one of one memory each."""
+LEANING = 2.0
+"""Logit of sigma at the start."""
+PERTURBATION = 0.7
+"""Standard deviation of a perturbed log factor: about a factor of two."""
+
+
+class Last(NamedTuple):
+    """What the last step looked at."""
+
+    integers: Integers
+    sigma: Float[Array, "restarts edges"]
+    seen: Seen
+
+
+class State(NamedTuple):
+    """Where the descent stands."""
+
+    params: Params
+    optimizer: optax.OptState
+    orders: Int[Array, "memories restarts layers"]
+    """Number of the loop order of each memory in each layer."""
+    key: Array
+    """Seeds the noise of every step."""
+    step: Int[Array, ""]
+    """Steps taken."""
+    last: Last
+
+
+class Proposals(NamedTuple):
+    """What the descent found, one proposal per restart; layers and edges as the workload lists them."""
+
+    factors: Int[np.ndarray, "restarts nodes 8 layers"]
+    """The first memory's are private; 1 for add layers."""
+    orders: Int[np.ndarray, "restarts memories layers"]
+    """Numbers into the machine's useful orders."""
+    trips: Int[np.ndarray, "restarts 4 layers"]
+    """Shared trip counts G, N, P, Q as each layer has them on its own."""
+    sigma: Float[np.ndarray, "restarts edges"]
+    log_edp: Float[np.ndarray, " restarts"]
+    """Relaxed log EDP (uJ * cycles)."""
+    penalty: Float[np.ndarray, " restarts"]
+    """Sum of all penalties, 0 where the relaxed schedule keeps every rule."""
+
+
+def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequence[Schedule] = ()) -> State:
+    """A batch of restarts.
+
+    Half of the batch stands on the mappings of `starts`, first exactly, then perturbed in log space; the other half, or
+    all where there are none, on random candidates and orders. Every restart starts with groups of its own, random
+    intervals of the topological order: sigma leans to 1 inside them and to 0 between them, and the layers of a group
+    start with the same shared trips.
+    """
+    random, (form, arrays, position, _) = np.random.default_rng(seed), problem
+    restarts, layers = settings.restarts, arrays.layers.size.shape[-1]
+    nodes, memories = len(form.structure.dims), len(form.orders)
+    logs = np.concatenate([*_random_rows(random, arrays, restarts), np.zeros((1, restarts))])[np.asarray(arrays.place)]
+    logs = logs.reshape(nodes + 1, 8, layers, restarts)
+    choices = np.array([len(orders) for orders in form.orders])
+    orders = (random.random((memories, layers, restarts)) * choices[:, None, None]).astype(np.int32)
+    for restart in range(-(-restarts // 2) if starts else 0):
+        schedule, spread = starts[restart % len(starts)], 0.0 if restart < len(starts) else PERTURBATION
+        mappings = [schedule.mappings.get(layer.name) for layer in schedule.workload.layers]
+        packed = pack_mappings(schedule.machine, mappings, cast("Array", np.ones((8, len(mappings)))))
+        known = np.log(np.asarray(packed.factors))
+        logs[:SHARED, :, position, restart] = known + spread * random.normal(size=known.shape)
+        logs[SHARED, :, :, restart] = 0
+        for at, mapping in zip(position, mappings, strict=True):
+            for i, order in enumerate(mapping.orders if mapping else ()):
+                orders[i, at, restart] = form.orders[i].index(order) if order in form.orders[i] else 0
+    groups = (random.random((layers, restarts)) < random.uniform(0.1, 1, size=restarts)).cumsum(axis=0)
+    if form.shares:
+        _share(random, logs, groups, np.asarray(arrays.layers.size))
+    together = groups[np.asarray(arrays.ends.source)] == groups[np.asarray(arrays.ends.target)]
+    flat = np.concatenate([logs.reshape(-1, restarts), np.zeros((1, restarts))])[np.asarray(arrays.unplace)]
+    params = Params(
+        log_factors=jnp.asarray(np.maximum(flat, 0), jnp.float32),
+        sigma_logits=jnp.asarray(np.where(together, LEANING, -LEANING), jnp.float32),
+    )
+    sides = jnp.zeros((8, restarts, layers))
+    numbers = jnp.zeros(restarts)
+    unseen = Last(
+        Integers(jnp.zeros((nodes, 8, restarts, layers)), sides, sides),
+        jnp.zeros((restarts, together.shape[0])),
+        Seen(numbers, numbers, jnp.zeros((len(PENALTIES), restarts))),
+    )
+    start = jnp.asarray(orders.swapaxes(1, 2))
+    return State(params, _adam(settings).init(params), start, jax.random.key(seed), jnp.int32(0), unseen)
+
+
+def step(problem: Problem, settings: DescentSettings, state: State, count: int) -> State:
+    """Take `count` steps of Adam on the loss of every restart."""
+    for done in range(0, count, STEPS_PER_CALL):
+        now = anneal(settings, int(state.step), STEPS_PER_CALL)
+        state = _descend(problem.form, problem.arrays, settings, state, now, min(STEPS_PER_CALL, count - done))
+    return state
+
+
+def read_out(problem: Problem, settings: DescentSettings, state: State) -> Proposals:
+    """The integers, orders and sigmas that the state stands for, without noise."""
+    # One step that stands still, at the end of the schedule: it runs in the program that is compiled already.
+    end = anneal(settings, settings.steps, STEPS_PER_CALL)
+    still = replace(settings, learning_rate=0.0, sigma_rate=0.0)
+    state = _descend(problem.form, problem.arrays, still, state, end, 1)
+    (integers, sigma, seen), layer = jax.device_get(state.last), problem.position
+    is_mac = np.asarray(problem.arrays.layers.is_mac)[layer] > 0
+    # P_valid speaks of the continuous factors; what is proposed are integers.
+    broken = [i for i, penalty in enumerate(PENALTIES) if penalty.name != "valid"]
+    return Proposals(
+        factors=np.where(is_mac, np.rint(integers.factors).astype(np.int64).transpose(2, 0, 1, 3)[..., layer], 1),
+        orders=np.asarray(state.orders).swapaxes(0, 1)[..., layer],
+        trips=np.rint(integers.shared[list(SHARED_DIMS)]).astype(np.int64).swapaxes(0, 1)[..., layer],
+        sigma=sigma.astype(np.float64)[:, : problem.edges],
+        log_edp=np.log(seen.energy_pj.astype(np.float64) * 1e-6) + np.log(seen.cycles.astype(np.float64)),
+        penalty=seen.penalties.astype(np.float64)[broken].sum(axis=0),
+    )
+
+
+def _adam(settings: DescentSettings) -> optax.GradientTransformationExtraArgs:
+    """Adam with one learning rate for factors and one for sigma."""
+    rates = {"factors": settings.learning_rate, "sigma": settings.sigma_rate}
+    return optax.partition({name: optax.adam(rate) for name, rate in rates.items()}, Params("factors", "sigma"))  # pyright: ignore[reportArgumentType]
+
+
+@partial(jax.jit, static_argnames="form")
+def _descend(
+    form: Form, problem: ProblemArrays, settings: DescentSettings, state: State, schedule: Anneal, count: int
+) -> State:
+    """`count` steps; those of the schedule are numbered from 0."""
+    size = noise_size(problem, settings.restarts)
+    considered = (PROPOSED_ORDERS + 1) * state.orders[0].size
+    longest = max(size, 2 * considered)
+    # Drawing fresh noise for all candidates would take half of the time of a step. A pool twice as long is drawn once;
+    # each step reads it from another place.
+    pool = jax.random.uniform(jax.random.key(0), (2 * longest,), minval=1e-7)
+    gumbel = -jnp.log(-jnp.log(pool))
+
+    def one_step(i: Array, state: State) -> State:
+        now: Anneal = jax.tree.map(lambda numbers: numbers[i], schedule)
+        start = jax.random.bits(jax.random.fold_in(state.key, state.step)) % jnp.uint32(longest)
+        noise = now.noise * jax.lax.dynamic_slice(gumbel, (start,), (size,))
+        drawn = jax.lax.dynamic_slice(pool, (start,), (2 * considered,))
+        orders = _considered(form, state.orders, drawn[:considered])
+        draw = -jnp.log(-jnp.log(drawn[considered:])).reshape(-1, *orders.shape[2:])
+
+        def relaxed_schedule(params: Params) -> tuple[Relaxed, Integers]:
+            return relax(form, problem, settings, params, noise, now.tau)
+
+        def total_loss(relaxed: Relaxed) -> tuple[Array, Seen]:
+            seen = look(form, problem, settings, relaxed, integers, chosen)
+            return jnp.sum(loss(seen, settings, now)), seen
+
+        relaxed, pull, integers = jax.vjp(relaxed_schedule, state.params, has_aux=True)
+        happens = now.tau > 0
+        arguments = (form, problem, settings, integers, relaxed.sigma, orders, draw, now)
+        chosen = apart(happens, partial(choose_orders, *arguments))
+        slopes, seen = apart(happens, jax.grad(total_loss, has_aux=True), relaxed)
+        update, optimizer = _adam(settings).update(pull(slopes)[0], state.optimizer)
+        params = cast("Params", optax.apply_updates(state.params, update))
+        return State(params, optimizer, chosen.orders, state.key, state.step + 1, Last(integers, relaxed.sigma, seen))
+
+    return cast("State", jax.lax.fori_loop(0, count, one_step, state))
+
+
+def _considered(
+    form: Form, orders: Int[Array, "memories restarts layers"], drawn: Float[Array, " numbers"]
+) -> Int[Array, "considered memories restarts layers"]:
+    """The present orders, and some that differ from them in one memory; `drawn` are random numbers."""
+    several = np.array([i for i, choices in enumerate(form.orders) if len(choices) > 1])
+    counts = np.array([len(choices) for choices in form.orders])[several]
+    scaled = drawn.reshape(-1, *orders.shape[1:])[1:] * several.size
+    which = jnp.floor(scaled).astype(jnp.int32)
+    number = jnp.floor((scaled - which) * jnp.asarray(counts)[which]).astype(jnp.int32)
+    here = jnp.arange(orders.shape[0])[:, None, None] == jnp.asarray(several)[which][:, None]
+    return jnp.concatenate([orders[None], jnp.where(here, number[:, None], orders)])
+
+
+def _random_rows(
+    random: np.random.Generator, problem: ProblemArrays, restarts: int
+) -> list[Float[np.ndarray, "parts restarts"]]:
+    """Per table the log factors of a random candidate of every row."""
+    found: list[Float[np.ndarray, "parts restarts"]] = []
+    for table in problem.tables:
+        logs, count = np.asarray(table.logs, dtype=np.float64), (np.asarray(table.bar) == 0).sum(axis=1)
+        chosen = (random.random((len(logs), restarts)) * count).astype(np.int64)
+        picked = np.take_along_axis(logs, chosen[:, :, None], axis=1)
+        found.append(picked.transpose(0, 2, 1).reshape(-1, restarts))
+    return found
+
+
+def _share(
+    random: np.random.Generator,
+    logs: Float[np.ndarray, "slots 8 layers restarts"],
+    groups: Int[np.ndarray, "layers restarts"],
+    size: Float[np.ndarray, "8 layers"],
+) -> None:
+    """Move a part of the first memory's loops into the shared slot, the same in all layers of a group: none in a quarter
+    of the groups, else up to 32 trips, most often of rows only."""
+    shape = (groups.max() + 1, logs.shape[-1])
+    target = random.uniform(0, np.log(32), size=(4, *shape))
+    target[0] *= random.random(shape) < 0.5
+    target[3] *= random.random(shape) < 0.25
+    target *= random.random(shape) < 0.75
+    for trips, d in zip(target, SHARED_DIMS, strict=True):
+        mine = np.minimum(np.take_along_axis(trips, groups, axis=0), np.log(size[d])[:, None])
+        logs[SHARED, d] = mine
+        logs[0, d] = np.maximum(logs[0, d] - mine, 0)

@@ -1,0 +1,250 @@
+"""What a schedule must not do, as numbers that are zero exactly where it does not.
+
+The paper penalizes raw words and factors, squared. Here every quantity is a logarithm of a ratio, so that one lambda
+serves all layers, memories and networks, and what depends on a group is weighted by sigma. :data:`PENALTIES`, at the end,
+names them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+
+from fadiff.next.schedule.arrays import buffer_values
+from fadiff.next.schedule.capacity import tiles
+from fadiff.next.schedule.nest import SHARED, G, K, N, Nest, P, Q
+from fadiff.next.search.gradient.candidates import SHARED_DIMS
+from fadiff.next.search.gradient.smooth_nest import SmoothNest, along
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import Bool, Float
+
+    from fadiff.next.search.gradient.problem import ProblemArrays
+
+    PerLayer = Float[Array, "restarts layers"]
+
+ROUNDING = 1e-5
+"""Logarithms in 32 bits: log(2) + log(16) may exceed log(32) by less than this, which is no violation."""
+
+
+class Scene(NamedTuple):
+    """All that a penalty looks at."""
+
+    problem: ProblemArrays
+    nest: SmoothNest
+    sigma: Float[Array, "restarts edges"]
+    excess: Float[Array, "8 restarts layers"]
+    wandering: Float[Array, " restarts"]
+    squared: bool
+    """Whether the excess of an inequality counts squared."""
+
+    def hinge(self, excess: Array) -> Array:
+        """max(0, excess), or its square; without a pull where the excess is just 0, which `maximum` would have."""
+        over = jnp.where(excess > ROUNDING, excess, 0)
+        return over**2 if self.squared else over
+
+
+def valid(scene: Scene) -> Float[Array, " restarts"]:
+    """Factors below 1, and more of them than there is to cover.
+
+    .. math:: P_{valid} = \\sum_{d,m} (\\max(0, 1 - T_{d,m}))^2
+
+    In log space 1 - T becomes -log T. It speaks of the continuous T, and of factors that slots choose on their own; the
+    integers of whole tuples cannot break it.
+    """
+    return scene.wandering + jnp.sum(scene.hinge(scene.excess), axis=(0, 2))
+
+
+def spatial(scene: Scene) -> Float[Array, " restarts"]:
+    """More lanes than an axis has.
+
+    .. math:: P_{spatial} = (\\max(0, \\prod_d T_{s,d} - N_{PE}))^2
+
+    Each axis is counted on its own.
+    """
+    over = jnp.zeros(scene.sigma.shape[:1])
+    for i, axis in enumerate(scene.nest.structure.axes):
+        used = scene.nest.log_product([(axis, d) for d in range(8)])
+        over = over + jnp.sum(scene.hinge(used - jnp.log(scene.problem.machine.lanes[i])), axis=-1)
+    return over
+
+
+def mem(scene: Scene) -> Float[Array, " restarts"]:
+    """More bytes than a memory has, at any step of any group.
+
+    .. math:: P_{mem}(G, i) = (\\max(0, SizeReq(G, i) - C_i))^2
+
+    The paper's SizeReq sums all tiles of a group; here it is the peak of each step (:func:`soft_needs`), and the
+    penalty is on log(need / capacity).
+    """
+    usable = scene.problem.machine.usable_bytes[1:]
+    over = [jnp.log(jnp.maximum(need, 1)) - jnp.log(room) for need, room in zip(soft_needs(scene), usable, strict=True)]
+    return sum((jnp.sum(scene.hinge(excess), axis=-1) for excess in over), jnp.float32(0))
+
+
+def align(scene: Scene) -> Float[Array, " restarts"]:
+    """Tiles that do not fit together across a fused edge.
+
+    .. math:: P_{align} = \\sum_{(u, v)} \\sigma_{uv} \\sum_d (\\log tile_u(d) - \\log wanted_{uv}(d))^2
+
+    The paper compares shapes, || o_u - i_v ||^2. A consumer's tile of v rows wants stride * v rows of what its producer
+    stores, and that many times P/P' computed ones; where neither shares the dim, nothing is wanted.
+    """
+    problem, ends = scene.problem, scene.problem.ends
+    total = jnp.zeros_like(scene.sigma)
+    for i, d in enumerate(SHARED_DIMS):
+        tile, size = scene.nest.fusion.tile[d], problem.layers.size[d][ends.source]
+        made, wanted = tile[:, ends.source], tile[:, ends.target]
+        if d in (P, Q):
+            stored = problem.stored[(P, Q).index(d)][ends.source]
+            wanted = jnp.ceil(jnp.minimum(stored, ends.stride[(P, Q).index(d)] * wanted) * size / stored)
+        ours, theirs = _edge_trips(scene, d)
+        apart = jnp.log(made / wanted) + _slope(theirs - ours)
+        asked = (ours + theirs > ROUNDING) & (ends.whole[i] == 0)
+        total = total + jnp.where(asked, apart**2, 0)
+    return jnp.sum(scene.sigma * total, axis=-1)
+
+
+def whole(scene: Scene) -> Float[Array, " restarts"]:
+    """Dims shared across a fused edge that must not be: rule *whole*, and unequal N or G (rule *aligned*).
+
+    .. math:: P_{whole} = \\sum_{(u, v)} \\sigma_{uv} \\sum_{d\\ whole} (\\log trips_u(d))^2 + (\\log trips_v(d))^2
+
+    The paper has no such rule. What the operators of a layer need whole needs no penalty: there are no candidates that
+    share it.
+    """
+    total = jnp.zeros_like(scene.sigma)
+    for i, d in enumerate(SHARED_DIMS):
+        ours, theirs = _edge_trips(scene, d)
+        total = total + (ours**2 + theirs**2) * scene.problem.ends.whole[i]
+    return jnp.sum(scene.sigma * total, axis=-1)
+
+
+def complete(scene: Scene) -> Float[Array, " restarts"]:
+    """Sums that a fused producer hands over unfinished: rule *complete*. The paper's model has no such sums."""
+    return jnp.sum(incompleteness(scene.nest), axis=-1)
+
+
+def incompleteness(nest: Nest) -> Float[Array, "*batch layers"]:
+    """To what degree each layer hands over unfinished sums: copied * log(arrivals at the memory that fuses / |O|)."""
+    fuses = nest.structure.fuses
+    if nest.alone or fuses is None:
+        return jnp.zeros_like(nest.layers.output)
+    keeper = next(node for node in nest.structure.keepers("O") if node > fuses)
+    # Counts in 32 bits may come out a few values off.
+    share = nest.past("O", keeper, ()) / nest.layers.output - 1
+    return nest.fusion.copied * jnp.log1p(jnp.where(share > ROUNDING, share, 0))
+
+
+def _edge_trips(scene: Scene, d: int) -> tuple[Float[Array, "restarts edges"], Float[Array, "restarts edges"]]:
+    """Log shared trips of a dim at both ends of every edge."""
+    trips = scene.nest.log_product([(SHARED, d)])
+    return trips[:, scene.problem.ends.source], trips[:, scene.problem.ends.target]
+
+
+def _slope(log: Array) -> Array:
+    """0, with the derivative of `log`."""
+    return log - stop_gradient(log)
+
+
+def soft_needs(scene: Scene) -> list[PerLayer]:
+    """Bytes in every memory below the first while each layer runs: kept tiles of its soft group, its own, and buffers.
+
+    Layers stand in topological order, in which a group is an interval. With c_i the degree to which the cut between
+    layers i and i+1 is crossed by fused edges, what the group of layer i keeps is a sum over its neighbours on
+    both sides, each weighted by the product of the degrees between:
+
+    .. math:: c_i = 1 - \\prod_{u \\le i < v} (1 - \\sigma_{uv}), \\qquad
+        need_i = running_i - kept_i + live_i + \\sum_j kept_j \\prod_{cuts\\ between} c
+
+    With every sigma 0 or 1 and groups contiguous it is the exact need. A layer that only stands between the
+    layers of a group without being part of it counts as one; the exact rules are less strict there.
+    """
+    nest, sigma, ends = scene.nest, scene.sigma, scene.problem.ends
+    held, nothing = tiles(nest, scene.problem.machine), jnp.zeros((sigma.shape[0], nest.layers.output.shape[-1]))
+    uncut = -jnp.log1p(-jnp.minimum(sigma, 1 - 1e-6))
+    crossed = 1 - jnp.exp(-uncut @ ends.spans)
+    needs: list[PerLayer] = []
+    for memory in nest.structure.memories[1:]:
+        running = sum((part for (m, _), part in held.running.items() if m == memory), nothing)
+        kept = sum((part for (m, _), part in held.kept.items() if m == memory), nothing)
+        need = running
+        if not nest.alone and any(m == memory for m, _ in held.kept):
+            need = need + _others(kept, crossed)
+        if not nest.alone and memory == nest.structure.fuses:
+            buffer, retained = _buffers(scene)
+            always = jnp.where(retained, buffer, 0) * nest.fusion.copied
+            need = need + always + _others(always, crossed) + _live(scene, jnp.where(retained, 0, buffer))
+        needs.append(need)
+    return needs
+
+
+def _buffers(scene: Scene) -> tuple[PerLayer, Bool[Array, "restarts layers"]]:
+    """Bytes of each layer's buffer if its output is fused, and whether it keeps a halo.
+
+    Forward the exact size. Backward that of one tile and its halo: the exact one is flat where a dim is not shared
+    yet, and would never pull a layer towards tiles that fit.
+    """
+    problem, fusion = scene.problem, scene.nest.fusion
+    stored, halo, size = problem.stored[:, None], problem.halo[:, None], problem.layers.size[:, None]
+    tile = jnp.stack([jnp.ceil(fusion.tile[d] * stored[i] / size[d]) for i, d in enumerate((P, Q))])
+    trips = jnp.stack([fusion.shared[P], fusion.shared[Q]])
+    channels = fusion.tile[G] * fusion.tile[N] * fusion.tile[K]
+    values, retained = buffer_values(stored, tile, halo, trips, jnp.ones(()), channels)
+    logs = {d: scene.nest.log_product([(SHARED, d)]) for d in SHARED_DIMS}
+    sides = [jnp.log(stored[i] * jnp.exp(-logs[d]) + jnp.minimum(halo[i], stored[i])) for i, d in enumerate((P, Q))]
+    bytes_each = problem.machine.bits_o / 8
+    return along(stop_gradient(values) * bytes_each, sides[0] + sides[1] - logs[G] - logs[N]), retained
+
+
+def _live(scene: Scene, buffer: PerLayer) -> PerLayer:
+    """Bytes of all buffers that are live while each layer runs.
+
+    A buffer is live from its producer's step to its last fused consumer's. Its degree is the largest sigma among
+    the edges still to be read, so it drops at each consumer but the last by what the later ones are less fused.
+    """
+    sigma, leaving = scene.sigma, scene.problem.edges.leaving
+    padded = jnp.concatenate([sigma, jnp.zeros_like(sigma[:, :1])], axis=-1)
+    live, degree = jnp.zeros_like(buffer), jnp.zeros_like(buffer)
+    for edge, until in zip(leaving, scene.problem.ends.until, strict=True):
+        more = jnp.maximum(degree, padded[:, edge])
+        live, degree = live + ((more - degree) * buffer) @ until, more
+    return live
+
+
+def _others(values: PerLayer, crossed: PerLayer) -> PerLayer:
+    """sum over j != i of values_j * (product of the cuts between i and j), by two running sums."""
+
+    def combine(before: tuple[Array, Array], after: tuple[Array, Array]) -> tuple[Array, Array]:
+        return before[0] * after[0], after[0] * before[1] + after[1]
+
+    closed = jnp.zeros_like(crossed[:, :1])
+    rising = jnp.concatenate([closed, crossed[:, :-1]], axis=-1)
+    left = jax.lax.associative_scan(combine, (rising, values), axis=-1)[1]
+    right = jax.lax.associative_scan(combine, (crossed, values), axis=-1, reverse=True)[1]
+    return left + right - 2 * values
+
+
+class Penalty(NamedTuple):
+    """A rule that the descent may break, at a price."""
+
+    name: str
+    excess: Callable[[Scene], Float[Array, " restarts"]]
+    weight: float
+    """Unless the settings say otherwise."""
+
+
+PENALTIES = (
+    Penalty("valid", valid, 1.0),
+    Penalty("spatial", spatial, 1.0),
+    Penalty("mem", mem, 3.0),
+    # Off, unlike in the paper: the decoder finds common trip counts itself, and the pull keeps sigma from rising.
+    Penalty("align", align, 0.0),
+    Penalty("whole", whole, 1.0),
+    Penalty("complete", complete, 1.0),
+)

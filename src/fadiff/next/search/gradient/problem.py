@@ -1,0 +1,257 @@
+"""A workload and a machine packed for the descent: padded arrays, layers in topological order.
+
+Axes are padded to a few sizes, so that another network of similar size runs in the program compiled before. Padding
+layers have one value and repeat 0 times, padding edges are never fused, padding rows have one candidate of ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from fadiff.next.hardware import MachineArrays, Structure, pack_machine
+from fadiff.next.schedule.arrays import EdgeArrays, LayerArrays, pack_edges, pack_layers
+from fadiff.next.schedule.barriers import barriers
+from fadiff.next.schedule.tiling import group_tiling, inner_edges, leads
+from fadiff.next.search.gradient.candidates import Choice, choices
+from fadiff.next.search.space import map_space
+from fadiff.workload import DIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax import Array
+    from jaxtyping import Float, Int
+
+    from fadiff.next.hardware import Machine
+    from fadiff.next.search.gradient.settings import DescentSettings
+    from fadiff.workload import Edge, Workload
+
+WIDTHS = (4, 16, 32, 64, 128)
+"""Candidates per row of a table; rows with more go to a table of `max_candidates`."""
+MIN_ROWS = 8
+"""Rows of a table, also of an empty one: what is there must not depend on a network's details."""
+LAYER_STEP = 16
+BARRED = -1e9
+"""Logit of a candidate that is only padding."""
+
+
+class Table(NamedTuple):
+    """Choices with about equally many candidates, one per row."""
+
+    logs: Float[Array, "rows width parts"]
+    """Log factors of each candidate; part i of a row stands for the i-th slot of its choice."""
+    bar: Float[Array, "rows width 1"]
+    """0 for candidates, :data:`BARRED` for padding."""
+
+
+class Ends(NamedTuple):
+    """What the penalties ask about edges."""
+
+    source: Int[Array, " edges"]
+    target: Int[Array, " edges"]
+    fusible: Float[Array, " edges"]
+    """1 where the edge may be fused."""
+    whole: Float[Array, "4 1 edges"]
+    """1 where G, N, P, Q must not be shared if the edge is fused."""
+    stride: Float[Array, "2 1 edges"]
+    """Rows and columns that the consumer steps over."""
+    spans: Float[Array, "edges layers"]
+    """1 where the cut after a layer lies between an edge's ends."""
+    until: Float[Array, "fan_out layers layers"]
+    """1 where the second layer runs between the first and the end of one of its edges, both included."""
+
+
+class ProblemArrays(NamedTuple):
+    """All that the compiled program reads."""
+
+    layers: LayerArrays
+    edges: EdgeArrays
+    """Leaving edges of a layer stand in the order of their targets, the last first."""
+    ends: Ends
+    machine: MachineArrays
+    stored: Float[Array, "2 layers"]
+    """Rows and columns after the epilogue."""
+    halo: Float[Array, "2 layers"]
+    """Halo of a layer's buffer with all its edges fused."""
+    tables: tuple[Table, ...]
+    place: Int[Array, " slots*8*layers"]
+    """Where each log factor stands among the parts of all rows of all tables, laid end to end."""
+    unplace: Int[Array, " parts"]
+    """The inverse: where the factors take each part from, or one past the last."""
+
+
+class Form(NamedTuple):
+    """What shapes the compiled program besides the sizes of arrays."""
+
+    structure: Structure
+    """The machine's, with only those dims at each node for which a factor may pay."""
+    orders: tuple[tuple[str, ...], ...]
+    """By memory: the loop orders to choose among."""
+    shares: bool
+    """Whether layers may be fused, and share loops."""
+
+
+class Problem(NamedTuple):
+    """Arrays, and what is needed to read results back in the workload's own order."""
+
+    form: Form
+    arrays: ProblemArrays
+    position: Int[np.ndarray, " layers"]
+    """Topological place of each layer of the workload."""
+    edges: int
+    """Edges of the workload."""
+
+
+def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings) -> Problem:
+    """Pack what a descent with these settings needs."""
+    space, whole = map_space(machine), machine.structure
+    useful = tuple("".join(d for d in DIMS if node in space.nodes[d]) for node in range(len(machine.nodes)))
+    # Fused outputs arrive from a keeper of sums further in.
+    shares = settings.fuse and whole.fuses is not None and whole.keepers("O")[-1] > whole.fuses
+    layers = _round_up(len(workload.layers))
+    edges = _round_up(max(1, len(workload.edges)))
+    position = np.array([workload.depth[layer.name] for layer in workload.layers])
+    fusible = [edge if shares and is_fusible(workload, edge) else None for edge in workload.edges]
+    tables, placed, parts = _tables(tuple(choices(workload, machine, settings)), len(useful) + 1, layers, settings)
+    unplace = np.full(parts, placed.size)
+    unplace[placed[placed < parts]] = np.flatnonzero(placed < parts)
+    packed = _packed_edges(workload, position, layers, edges)
+    arrays = ProblemArrays(
+        layers=_packed_layers(workload, position, layers),
+        edges=packed,
+        ends=_ends(workload, fusible, packed, edges),
+        machine=MachineArrays(*map(_float, pack_machine(machine))),
+        stored=_padded([layer.stored for layer in workload.layers], position, layers, 1),
+        halo=_halo(workload, [edge for edge in fusible if edge is not None], position, layers),
+        tables=tables,
+        place=_int(placed),
+        unplace=_int(unplace),
+    )
+    return Problem(Form(Structure(whole.keeps, useful, whole.fuses), space.orders, shares), arrays, position, len(fusible))
+
+
+def is_fusible(workload: Workload, edge: Edge) -> bool:
+    """Whether an edge can be fused at all: rules *fusible* and *repeat*. The rest depends on the mapping."""
+    return edge.fusible and workload[edge.source].repeat == workload[edge.target].repeat
+
+
+def _tables(
+    rows: tuple[Choice, ...], slots: int, layers: int, settings: DescentSettings
+) -> tuple[tuple[Table, ...], Int[np.ndarray, " places"], int]:
+    """Tables of choices by number of candidates, the place of each factor in them, and how many parts they have."""
+    widest = max(settings.max_candidates, *(len(choice.factors) for choice in rows)) if rows else 1
+    widths = sorted({*(width for width in WIDTHS if width < widest), widest})
+    parts = max((len(choice.slots) for choice in rows), default=1)
+    flat, tables = np.full((slots, 8, layers), -1), list[Table]()
+    start = 0
+    for lower, width in zip([0, *widths[:-1]], widths, strict=True):
+        mine = [choice for choice in rows if lower < len(choice.factors) <= width]
+        count = _power_of_two(max(len(mine), MIN_ROWS))
+        logs, bar = np.zeros((count, width, parts)), np.full((count, width, 1), BARRED)
+        bar[:, 0] = 0
+        for row, choice in enumerate(mine):
+            logs[row, : len(choice.factors), : len(choice.slots)] = np.log(choice.factors)
+            bar[row, : len(choice.factors)] = 0
+            for part, slot in enumerate(choice.slots):
+                flat[slot, choice.dim, choice.layer] = start + row * parts + part
+        tables.append(Table(_float(logs), _float(bar)))
+        start += count * parts
+    return tuple(tables), np.where(flat < 0, start, flat).reshape(-1), start
+
+
+def _packed_layers(workload: Workload, position: Int[np.ndarray, " layers"], layers: int) -> LayerArrays:
+    blank = {"addends", "is_mac", "repeat"}
+    packed = pack_layers(workload)._asdict()
+    return LayerArrays(
+        **{name: _padded(np.asarray(v).T, position, layers, name not in blank) for name, v in packed.items()}
+    )
+
+
+def _packed_edges(workload: Workload, position: Int[np.ndarray, " layers"], layers: int, edges: int) -> EdgeArrays:
+    packed, none = pack_edges(workload), len(workload.edges)
+    target = np.array([*(workload.depth[edge.target] for edge in workload.edges), -1])
+    leaving = np.asarray(packed.leaving)
+    leaving = np.take_along_axis(leaving, np.argsort(-target[leaving], axis=0, kind="stable"), axis=0)
+
+    def lists(values: object, fill: int) -> Float[np.ndarray, "fan layers"]:
+        array = np.asarray(_padded(np.asarray(values).T, position, layers, fill))
+        return np.pad(array, [(0, _power_of_two(len(array)) - len(array)), (0, 0)], constant_values=fill)
+
+    def numbers(values: object) -> Array:
+        return _int(np.where((array := lists(values, none)) == none, edges, array))
+
+    return EdgeArrays(
+        arriving=numbers(packed.arriving),
+        input_channels=_float(lists(packed.input_channels, 0)),
+        is_weight=_float(lists(packed.is_weight, 0)),
+        is_addend=_float(lists(packed.is_addend, 0)),
+        leaving=numbers(leaving),
+        is_output=_padded(packed.is_output, position, layers, 0),
+    )
+
+
+def _ends(workload: Workload, fusible: Sequence[Edge | None], packed: EdgeArrays, edges: int) -> Ends:
+    source, target, may_fuse = (np.zeros(edges, dtype=np.int64) for _ in range(3))
+    whole, stride = np.zeros((4, 1, edges)), np.ones((2, 1, edges))
+    for i, edge in enumerate(workload.edges):
+        source[i], target[i] = workload.depth[edge.source], workload.depth[edge.target]
+        may_fuse[i] = fusible[i] is not None
+        whole[:, 0, i] = _must_be_whole(workload, edge)
+        if edge.port == "input":
+            stride[:, 0, i] = workload[edge.target].stride
+    leaving = np.asarray(packed.leaving)
+    turn = np.arange(leaving.shape[-1])
+    end = np.append(target, -1)[leaving]
+    return Ends(
+        source=_int(source),
+        target=_int(target),
+        fusible=_float(may_fuse),
+        whole=_float(whole),
+        stride=_float(stride),
+        spans=_float((source[:, None] <= turn) & (turn < target[:, None])),
+        until=_float((turn[:, None] <= turn) & (turn <= end[:, :, None])),
+    )
+
+
+def _must_be_whole(workload: Workload, edge: Edge) -> list[bool]:
+    """Whether G, N, P, Q must not be shared across a fused edge, by the rules *whole* and *aligned*."""
+    barred = {loop for bar in barriers(workload, (), (edge,), online_softmax=False) for loop in bar.loops}
+    pair = (edge.source, edge.target)
+    shared = np.ones((5, 2), dtype=np.int64) + np.eye(5, 2, dtype=np.int64)  # G twice, or N twice
+    aligned = group_tiling(workload, pair, inner_edges(workload, pair), shared).aligned
+    return [not aligned[0], not aligned[1] or "N" in barred, "P" in barred, "Q" in barred]
+
+
+def _halo(workload: Workload, fusible: list[Edge], position: Int[np.ndarray, " layers"], layers: int) -> Array:
+    """Halos do not depend on how far a group reaches beyond a layer's consumers, where rows are stored as computed;
+    so those of the whole network, fused wherever it may be, stand for those of any group."""
+    known = leads(workload, fusible)
+    halos = [[ahead.halo for ahead in known.get(layer.name, ())] or [0, 0] for layer in workload.layers]
+    return _padded(halos, position, layers, 0)
+
+
+def _padded(rows: object, position: Int[np.ndarray, " layers"], layers: int, fill: float) -> Array:
+    """Rows of the workload's layers put in topological order, as columns, and padding after them."""
+    values = np.asarray(rows, dtype=np.float32)
+    columns = np.full((layers, *values.shape[1:]), fill, dtype=np.float32)
+    columns[position] = values
+    return cast("Array", np.ascontiguousarray(columns.T))
+
+
+def _round_up(number: int) -> int:
+    return -(-number // LAYER_STEP) * LAYER_STEP
+
+
+def _power_of_two(number: int) -> int:
+    """The next power of two, so that few sizes occur."""
+    return 1 << (number - 1).bit_length()
+
+
+def _float(values: object) -> Array:
+    return cast("Array", np.asarray(values, dtype=np.float32))
+
+
+def _int(values: object) -> Array:
+    return cast("Array", np.asarray(values, dtype=np.int32))

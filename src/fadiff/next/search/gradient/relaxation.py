@@ -1,0 +1,227 @@
+"""Discrete choices made continuous: logits by proximity, Gumbel-softmax, straight-through, and sigma."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+
+from fadiff.next.schedule.nest import SHARED
+from fadiff.next.search.gradient.candidates import SHARED_DIMS
+from fadiff.next.search.space import settle
+from fadiff.workload import DIMS
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import Float, Int
+
+    from fadiff.next.search.gradient.problem import Form, ProblemArrays, Table
+    from fadiff.next.search.gradient.settings import DescentSettings
+    from fadiff.next.search.gradient.smooth_nest import Logs
+
+    Scalar = Float[Array, ""] | float
+    Noise = Float[Array, "rows width restarts"] | float
+
+
+class Params(NamedTuple):
+    """What is trained. Restarts stand on the last axis, where the machine's vectors run along them."""
+
+    log_factors: Float[Array, "parts restarts"]
+    """The continuous T of every part of every row of all tables, as its logarithm."""
+    sigma_logits: Float[Array, "edges restarts"]
+
+
+class Relaxed(NamedTuple):
+    """What gradients flow through: the relaxed schedule of every restart."""
+
+    logs: Logs
+    """Log factors of all nodes (the first memory's private ones), and of shared trips."""
+    excess: Float[Array, "8 restarts layers"]
+    """Log of what the factors cover over what there is to cover; in whole tuples 0."""
+    wandering: Float[Array, " restarts"]
+    """Squares of how far the continuous T are below 1."""
+    sigma: Float[Array, "restarts edges"]
+
+
+class Integers(NamedTuple):
+    """The forward values of all factors; no gradients."""
+
+    factors: Float[Array, "nodes 8 restarts layers"]
+    shared: Float[Array, "8 restarts layers"]
+    tile: Float[Array, "8 restarts layers"]
+    """ceil(size/shared)"""
+
+
+def proximity_logits(
+    point: Float[Array, "rows parts restarts"], points: Float[Array, "rows width parts"], alpha: Scalar
+) -> Float[Array, "rows width restarts"]:
+    """Logits of candidates d_j by proximity to the continuous T.
+
+    .. math:: l_j = -\\alpha \\sum_m (\\log T_m - \\log d_{j,m})^2
+
+    The paper measures (T - d_j)^2, where 256 and 512 are as far apart as 1 and 257 (setting `distance`), and each slot m
+    on its own (setting `choice`); a whole tuple is near if all its factors are.
+    """
+    parts = range(points.shape[-1])
+    return -alpha * sum(((point[:, None, m, :] - points[:, :, m, None]) ** 2 for m in parts), jnp.float32(0))
+
+
+def gumbel_softmax(
+    logits: Float[Array, "rows width restarts"], noise: Noise, tau: Scalar
+) -> tuple[Float[Array, "rows width restarts"], Int[Array, "rows restarts"]]:
+    """Probabilities of the candidates, and the number of the chosen one.
+
+    .. math:: p_j = \\frac{\\exp((l_j + g_j)/\\tau)}{\\sum_k \\exp((l_k + g_k)/\\tau)}, \\qquad g_j \\sim Gumbel(0, 1)
+
+    `noise` holds the g_j, scaled down as the search settles. As tau goes to 0, p becomes one-hot at the chosen
+    candidate, the argmax of l + g.
+    """
+    noisy = logits + noise
+    top = jnp.max(noisy, axis=1, keepdims=True)
+    # A plain maximum over numbers vectorizes where an argmax does not.
+    number = jnp.arange(logits.shape[1], dtype=jnp.int32)[None, :, None]
+    chosen = jnp.max(jnp.where(noisy == top, number, -1), axis=1)
+    weights = jnp.exp((noisy - top) / tau)
+    return weights / jnp.sum(weights, axis=1, keepdims=True), chosen
+
+
+@jax.custom_vjp
+def expect(
+    point: Float[Array, "rows parts restarts"],
+    points: Float[Array, "rows width parts"],
+    bar: Float[Array, "rows width 1"],
+    noise: Noise,
+    alpha: Scalar,
+    tau: Scalar,
+) -> tuple[Float[Array, "rows parts restarts"], Int[Array, "rows restarts"]]:
+    """The expected candidate, and the number of the chosen one.
+
+    .. math:: \\hat d = \\sum_j p_j d_j, \\qquad
+        \\frac{\\partial \\hat d_m}{\\partial T_n} = \\frac{2 \\alpha}{\\tau} Cov_p(d_m, d_n)
+
+    The gradient is written out because all it needs are second moments, which the forward pass has at hand.
+    """
+    return _expect_forward(point, points, bar, noise, alpha, tau)[0]
+
+
+def _expect_forward(
+    point: Array, points: Array, bar: Array, noise: Noise, alpha: Scalar, tau: Scalar
+) -> tuple[tuple[Array, Array], Float[Array, "rows parts parts restarts"]]:
+    rows, width, parts = points.shape
+    probabilities, chosen = gumbel_softmax(proximity_logits(point, points, alpha) + bar, noise, tau)
+    squares = (points[..., :, None] * points[..., None, :]).reshape(rows, width, parts * parts)
+    moments = jnp.einsum("wck,wcr->wkr", jnp.concatenate([points, squares], axis=-1), probabilities)
+    mean, second = moments[:, :parts], moments[:, parts:].reshape(rows, parts, parts, -1)
+    covariance = second - mean[:, :, None] * mean[:, None, :]
+    return (mean, chosen), covariance * (2 * alpha / tau)
+
+
+def _expect_backward(slope: Array, gradient: tuple[Array, Array]) -> tuple[Array, None, None, None, None, None]:
+    return jnp.einsum("wmnr,wmr->wnr", slope, gradient[0]), None, None, None, None, None
+
+
+expect.defvjp(_expect_forward, _expect_backward)
+
+
+def choose(
+    table: Table, log_factors: Float[Array, "rows parts restarts"], noise: Noise, tau: Scalar, settings: DescentSettings
+) -> Float[Array, "rows parts restarts"]:
+    """Log factors: forward of the chosen integers, backward of the expectation.
+
+    In log space the expectation is geometric. Without `straight_through` it is the forward value too.
+    """
+    in_logs = settings.distance == "log"
+    points, point = (table.logs, log_factors) if in_logs else (jnp.exp(table.logs), jnp.exp(log_factors))
+    mean, chosen = cast("tuple[Array, Array]", expect(point, points, table.bar, noise, settings.alpha, tau))
+    value = mean
+    if settings.straight_through:
+        hard = jnp.swapaxes(jnp.take_along_axis(points, chosen[:, :, None], axis=1), 1, 2)
+        value = hard + mean - stop_gradient(mean)
+    return value if in_logs else jnp.log(value)
+
+
+@jax.custom_vjp
+def place(
+    parts: Float[Array, "parts restarts"], where: Int[Array, " places"], unplace: Int[Array, " parts"]
+) -> Float[Array, "places restarts"]:
+    """Parts put in their places; empty places hold 0.
+
+    Every part has at most one place, so the gradient is a gather as well; a scatter would be far slower.
+    """
+    del unplace
+    return jnp.concatenate([parts, jnp.zeros_like(parts[:1])])[where]
+
+
+def _place_forward(parts: Array, where: Array, unplace: Array) -> tuple[Array, tuple[Array, Array]]:
+    return cast("Array", place(parts, where, unplace)), (where, unplace)
+
+
+def _place_backward(residual: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
+    where, unplace = residual
+    return cast("Array", place(gradient, unplace, where)), None, None
+
+
+place.defvjp(_place_forward, _place_backward)
+
+
+def relax(
+    form: Form,
+    problem: ProblemArrays,
+    settings: DescentSettings,
+    params: Params,
+    noise: Float[Array, " noise"] | None,
+    tau: Scalar,
+) -> tuple[Relaxed, Integers]:
+    """The schedule that the parameters stand for; `noise` holds :func:`noise_size` numbers."""
+    restarts = params.log_factors.shape[-1]
+    chosen: list[Array] = [jnp.zeros((0, restarts))]
+    part = candidate = 0
+    for table in problem.tables:
+        rows, width, parts = table.logs.shape
+        here = params.log_factors[part : part + rows * parts].reshape(rows, parts, restarts)
+        size = rows * width * restarts
+        drawn = 0.0 if noise is None else noise[candidate : candidate + size].reshape(rows, width, restarts)
+        chosen.append(choose(table, here, drawn, tau, settings).reshape(-1, restarts))
+        part, candidate = part + rows * parts, candidate + size
+    layers = problem.layers.size.shape[-1]
+    placed = cast("Array", place(jnp.concatenate(chosen), problem.place, problem.unplace))
+    logs = jnp.swapaxes(placed.reshape(-1, 8, layers, restarts), 2, 3)
+    sigma = jax.nn.sigmoid(params.sigma_logits).T * problem.ends.fusible
+    below = -params.log_factors if settings.distance == "log" else 1 - jnp.exp(params.log_factors)
+    return settled(form, problem, settings, logs, jnp.sum(jnp.maximum(below, 0) ** 2, axis=0), sigma)
+
+
+def noise_size(problem: ProblemArrays, restarts: int) -> int:
+    """How many candidates there are in all restarts together."""
+    return restarts * sum(prod(table.logs.shape[:2]) for table in problem.tables)
+
+
+def settled(
+    form: Form,
+    problem: ProblemArrays,
+    settings: DescentSettings,
+    logs: Float[Array, "slots 8 restarts layers"],
+    wandering: Float[Array, " restarts"],
+    sigma: Float[Array, "restarts edges"],
+) -> tuple[Relaxed, Integers]:
+    """Factors made legal as :func:`~fadiff.next.search.space.settle` does, which changes no whole tuple.
+
+    Where slots choose on their own, the first memory takes what they leave, size / (product of the others).
+    """
+    size = problem.layers.size[:, None, :]
+    values = jnp.exp(stop_gradient(logs))
+    values = jnp.round(values) if settings.straight_through else values
+    tile = jnp.ceil(size / values[SHARED])
+    whole = Integers(settle(values[:SHARED], tile), jnp.ceil(size / tile), tile)
+    if settings.choice == "integers":
+        logs = jnp.concatenate([jnp.log(size)[None] - jnp.sum(logs[1:], axis=0, keepdims=True), logs[1:]])
+    legal = jnp.log(jnp.concatenate([whole.factors, whole.shared[None]]))
+    excess = jnp.sum(logs[1:SHARED] - legal[1:SHARED], axis=0)
+    logs = logs + stop_gradient(legal - logs)
+    each = [jnp.unstack(of_node) for of_node in jnp.unstack(logs)]
+    useful = [(node, d) for node, dims in enumerate(form.structure.dims) for d in range(8) if DIMS[d] in dims]
+    places = [*useful, *((SHARED, d) for d in SHARED_DIMS if form.shares)]
+    return Relaxed({(node, d): each[node][d] for node, d in places}, excess, wandering, sigma), whole
