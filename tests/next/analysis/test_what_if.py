@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, replace
 from math import log
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from fadiff.next.analysis.what_if import what_if
 from fadiff.next.analysis.why_not import why_not
 from fadiff.next.cost import evaluate
 from fadiff.next.hardware import Axis, load_machine, row_bits, word_pj
-from fadiff.next.schedule import Group, Schedule
+from fadiff.next.schedule import Schedule
 from fadiff.next.schedule.rules import violations
 from fadiff.next.search import greedy
 from fadiff.next.search.explain.remap import remapped
@@ -24,6 +25,7 @@ from next.search.networks import (
     PLAIN,
     SIMBA,
     add,
+    draw_mapping,
     group,
     mac,
     machine_with,
@@ -144,6 +146,18 @@ def test_a_machine_that_is_too_small_has_no_schedule():
     assert remapped(evaluation, sized(GEMMINI, scratchpad=2)) is None
 
 
+@pytest.mark.parametrize("machine", [GEMMINI, EYERISS, SIMBA], ids=lambda machine: machine.name)
+def test_layers_mapped_anew_never_cost_more(machine):
+    """Whatever the loop orders: those that no search would look at are the present ones too."""
+    random, roomy = Random(1), sized(machine, **{memory.name: 1 << 20 for memory in machine.memories[1:]})
+    for _ in range(6):
+        workload = NETWORKS["conv_chain"]
+        mappings = {layer.name: draw_mapping(random, roomy, layer.dims) for layer in workload.layers}
+        given = evaluate(Schedule(workload, roomy, tuple(map(group, mappings)), mappings))
+        assert violations(given.schedule) == []
+        assert remapped(given, roomy).edp_uj_cycles <= given.edp_uj_cycles
+
+
 FAST = machine_with(
     sized(GEMMINI, accumulator=512),
     {"DRAM": {"words_per_cycle": 64}, "scratchpad": {"words_per_cycle": 64}},
@@ -232,6 +246,18 @@ def test_every_layer_of_a_group_uses_the_same_byte_in_its_turn():
     first, second, both = (energy_gained(machine, *zip(u, v, strict=True)) for u, v in pairs)
     assert max(first, second) < 0
     assert both == pytest.approx(first + second, rel=0.05)
+
+
+def test_a_tile_that_stays_takes_its_bytes_from_all_layers_of_a_group():
+    """Weights that become whole stay over all iterations of N: of two layers, one gets what the scratchpad gains."""
+    machine = sized(GEMMINI, scratchpad=448, accumulator=512, rows=2, cols=2)
+    parts = {"DRAM": "N8 K2", "accumulator": "K4 C8", "registers": "N8"}
+    whole = {"DRAM": "N8", "accumulator": "C8", "registers": "N8"}
+    u, wide, narrow = mac("u", "N64 K16 C16"), mac("v", "N64 K16 C16", "u"), mac("v", "N64 K2 C16", "u")
+    one = energy_gained(machine, (u, narrow), (parts, whole), group("u v", "N8"))
+    both = energy_gained(machine, (u, wide), (parts, parts), group("u v", "N8"))
+    assert one < 0
+    assert both == pytest.approx(one, rel=0.2)
 
 
 def test_the_strongest_come_first_and_all_is_plain_data():

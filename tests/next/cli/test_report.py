@@ -10,6 +10,7 @@ from fadiff.next.analysis.opponents import Opponents
 from fadiff.next.analysis.what_if import WhatIf
 from fadiff.next.cost import evaluate, load_schedule, save_schedule
 from fadiff.next.schedule import Schedule
+from fadiff.next.schedule.rules import violations
 from next.cli.command import fadiff, refusal, schedule_file, write
 
 pytestmark = pytest.mark.usefixtures("small_and_quick")
@@ -81,7 +82,7 @@ def test_optimize_writes_the_report_that_its_files_would_give(tmp_path: Path):
 def test_two_schedules_are_compared_with_the_other_one_first(tmp_path: Path):
     first = schedule_file(tmp_path)
     schedule = load_schedule(first)
-    assert api.violations(schedule) == []
+    assert violations(schedule) == []
     second = tmp_path / "second.json"
     save_schedule(second, schedule)
     page = tmp_path / "page.html"

@@ -5,7 +5,7 @@ from pathlib import Path
 from fadiff.next.reproduce import ablation
 from fadiff.next.reproduce.experiment import Desk, run
 from fadiff.next.search.optimize import optimize
-from next.reproduce.pages import table_after, told_and_committed, write_csv
+from next.reproduce.pages import table_after, write_csv
 
 
 def test_the_ablation_tells_ratios_seed_by_seed(tmp_path: Path):
@@ -38,8 +38,3 @@ def test_the_ablation_runs_a_trial_to_its_end(tmp_path: Path):
     )
     (row,) = ablation._row(ablation.Trial("whole method, no descent", f"{network}/gemmini-small", 0))
     assert row["edp_uj_cycles"] == optimize(str(network), "gemmini-small").best.edp_uj_cycles
-
-
-def test_committed_results_are_told_as_they_are(tmp_path: Path):
-    told, committed = told_and_committed("ablation", tmp_path)
-    assert told == committed

@@ -157,7 +157,7 @@ def test_order_where_a_branch_only_stands_between():
 
 
 def test_no_gain_where_fusion_would_cost_more():
-    """Both layers' weights fill the scratchpad in turn; together with a buffer they do not fit, and are fetched anew."""
+    """Weights of both layers fill the scratchpad in turn; beside a buffer they do not fit, and are fetched anew."""
     workload = network(mac("a", "K16 C16 P8 Q8"), mac("b", "K16 C16 P8 Q8", "a"))
     machine = sized(GEMMINI, scratchpad=400, cols=2, rows=2)
     schedule = remapped(evaluate(greedy(workload, machine)), machine).schedule

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 NOISE = 1e-12
 """Gains below are rounding."""
+LEAST_GROWTH = 0.01
+"""A move that needs less than 1% more counts as one that needs 1%, for which elasticities are told."""
 TINY = 1e-300
 """In the place of energies and cycles that are 0, which have no logarithm and no share of the network."""
 
@@ -83,7 +85,7 @@ def _slopes(
     there = np.array([*task.all_room.running, *task.numbers.lanes])[:, None, None]
     over = needed > there * (1 + 1e-9)
     only = over & (over.sum(axis=0) == 1) & (needed > need) & np.isfinite(then.price)
-    growth = np.log(np.where(only, needed / np.maximum(need, 1), np.e))
+    growth = np.maximum(np.log(np.where(only, needed / np.maximum(need, 1), np.e)), LEAST_GROWTH)
     repeat = np.array([task.layer(row.condition).repeat for row in rows])
     before = np.maximum([now.energy_pj, now.cycles], TINY)
     after = np.maximum([then.energy_pj, then.cycles], TINY)

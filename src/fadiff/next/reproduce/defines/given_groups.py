@@ -70,6 +70,8 @@ def _menus(task: Task, plans: Sequence[Plan], weights: tuple[float, float]) -> d
     """Mappings of every layer under its condition: on its own, and from there in groups."""
     conditions = dict.fromkeys(condition for plan in plans for condition in plan.conditions)
     layers = dict.fromkeys(task.layer(condition).name for condition in conditions)
+    if not layers:
+        return {}
     menus = alone(task, [task.alone(name) for name in layers], weights, seed=0, starts=STARTS)
     starts = {condition.layer: [start_from(menu, 0)] for condition, menu in menus.items() if size_of(menu)}
     shared = [condition for condition in conditions if condition not in menus]

@@ -149,7 +149,7 @@ class Breeder:
         members = self._members(genomes, rows, self._depth[layer])
         loop = _one_of(random, self.encoding.loop_size[layer] > 1)
         wish = genomes.wish[rows, :, loop] + random.choice((-1, 1), size=(rows.size, 1)) * members
-        genomes.wish[rows, :, loop] = wish.clip(0, SHARES)
+        genomes.wish[rows, :, loop] = wish.clip(0, SHARES) * self.encoding.wishes[:, loop].T
 
     def _wish_anew(self, random: np.random.Generator, genomes: Genomes, rows: Numbers, depth: Numbers) -> None:
         """Draw what the group at some place in topological order would share; all its layers wish the same."""

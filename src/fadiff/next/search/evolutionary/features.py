@@ -37,9 +37,8 @@ class Features:
         self.mapped = first[encoding.is_mac[first]]
         """Numbers of the distinct layers that have a mapping."""
         self._rank = {m: rank_table(orders) for m, orders in enumerate(task.space.orders) if len(orders) > 1}
-        fused = np.unique(self._twin[encoding.ends[:, encoding.fusible].ravel()])
-        self._wish = fused[:, None], np.arange(WISHES)
-        self._most = np.array([*[SHARES] * (WISHES - 1), 1])
+        self._wish = tuple(np.argwhere(encoding.wishes & np.isin(np.arange(len(self._twin)), first)[:, None]).T)
+        self._most = np.array([*[SHARES] * (WISHES - 1), 1])[self._wish[1]]
 
     def __call__(self, genomes: Genomes) -> Float[np.ndarray, "individuals dims"]:
         """The points; of layers of the same shape they say what the first does."""

@@ -75,9 +75,8 @@ class Encoding:
         """``[layers, 8]`` what a mapping covers; 1 in add layers, which have none."""
         self.orders = np.array([len(orders) for orders in task.space.orders])
         """``[memories]`` how many loop orders there are."""
-        loops = [(*(layer.dims._asdict()[loop] for loop in "GNPQ"),) for layer in workload.layers]
-        channels = [[layer.dims.K, layer.dims.C] for layer in workload.layers]
-        self.loop_size = np.column_stack([np.array(loops), np.array(channels).max(axis=1)])
+        shared = [(*(layer.dims._asdict()[loop] for loop in "GNPQ"), max(layer.dims[2:4])) for layer in workload.layers]
+        self.loop_size = np.array(shared)
         """``[layers, 5]`` trips that there are to share of G, N, P, Q, X."""
         fuses = structure.fuses is not None and structure.keepers("O")[-1] > structure.fuses
         self.fusible = np.array([fuses and _may_be_fused(task, i) for i in range(len(workload.edges))], dtype=bool)
@@ -85,6 +84,9 @@ class Encoding:
         ends = [[task.number[name] for name in edge[:2]] for edge in workload.edges]
         self.ends = np.array(ends, dtype=np.int64).reshape(-1, 2).T
         """``[2, edges]`` the producer and the consumer of each edge."""
+        joined = np.isin(np.arange(layers), self.ends[:, self.fusible])[:, None]
+        self.wishes = joined & (self.loop_size > 1)[:, [*range(len(SHARED_LOOPS)), -1]]
+        """``[layers, wishes]`` whether a wish may have an effect; the others are 0."""
         self.owner = np.concatenate([np.repeat(np.arange(layers), prod(shape[1:])) for shape in self._shapes[:-1]])
         self.owner = np.append(self.owner, self.ends[1])
         """``[genes]`` of a row of :meth:`flat`: the layer that a gene belongs to; an edge belongs to its consumer."""
@@ -124,9 +126,11 @@ class Encoding:
             strength=random.integers(STRENGTHS, size=(count, self.fusible.size)) * self.fusible,
         )
 
-    def random_wishes(self, random: np.random.Generator, shape: tuple[int, ...]) -> Int[np.ndarray, "... wishes"]:
-        """Wishes of so many layers, drawn uniformly."""
-        return random.integers([*[SHARES + 1] * len(SHARED_LOOPS), 2], size=(*shape, WISHES))
+    def random_wishes(
+        self, random: np.random.Generator, drawn: tuple[int, int]
+    ) -> Int[np.ndarray, "individuals layers wishes"]:
+        """Wishes drawn uniformly for individuals and layers; with 1 for layers, all of an individual wish the same."""
+        return random.integers([*[SHARES + 1] * len(SHARED_LOOPS), 2], size=(*drawn, WISHES)) * self.wishes
 
     def of_schedule(self, schedule: Schedule) -> Genomes:
         """The genome of a schedule without fusion whose mappings are of the machine's useful nodes and orders."""
@@ -147,7 +151,7 @@ class Encoding:
     def shaped(self, rows: Int[np.ndarray, "individuals genes"]) -> Genomes:
         """The inverse of :meth:`flat`."""
         parts = np.split(rows, np.cumsum([prod(shape) for shape in self._shapes])[:-1], axis=1)
-        return Genomes(*(part.reshape(-1, *shape) for part, shape in zip(parts, self._shapes, strict=True)))
+        return Genomes(*(part.reshape(len(rows), *shape) for part, shape in zip(parts, self._shapes, strict=True)))
 
 
 def bonds(task: Task, strength: Int[np.ndarray, "individuals edges"]) -> Int[np.ndarray, "individuals cut_points"]:

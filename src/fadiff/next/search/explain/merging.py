@@ -34,8 +34,8 @@ from fadiff.next.search.explain.present import start_of
 if TYPE_CHECKING:
     from fadiff.workload import Workload
 
-PLANS_PRICED = 6
-"""Plans of a merged group that are looked at, by each of two estimates."""
+PLANS_OF_A_PAIR, PLANS_IN_ALL = 6, 20
+"""Plans of a merged group that are looked at, by each of three estimates: more, where few pairs could be merged."""
 
 Pair = tuple[Group, Group]
 Weights = tuple[float, float]
@@ -53,7 +53,8 @@ def merge(
 ) -> dict[Pair, Evaluation | None]:
     """The network with each pair of groups merged; None where nothing is found that fits. The task is of 64 bits."""
     weights = price_weights(evaluation, objective)
-    plans = {pair: _some_plans(task, pair) for pair in pairs}
+    most = max(PLANS_OF_A_PAIR, PLANS_IN_ALL // len(pairs))
+    plans = {pair: _some_plans(task, pair, most) for pair in pairs}
     conditions = dict.fromkeys(c for mine in plans.values() for plan in mine for c in plan.conditions)
     menus = _menus(task, _starts(task, evaluation, conditions), weights)
     result: dict[Pair, Evaluation | None] = {}
@@ -64,16 +65,15 @@ def merge(
     return result
 
 
-def _some_plans(task: Task, pair: Pair) -> list[Plan]:
-    """The most promising plans of the merged group: those that move little, and those that hold little for long."""
+def _some_plans(task: Task, pair: Pair, most: int) -> list[Plan]:
+    """The most promising plans of the merged group: few bytes moved, few iterations, little held for short."""
     run = Run(task, merged_layers(task.workload, *pair))
     found = [run.plan(sharing) for sharing in run.chosen()]
-
-    def held(plan: Plan) -> float:
-        return max(plan.live_bytes) * plan.group.iterations / plan.group.trips.G
-
-    still = sorted(found, key=lambda plan: (_moved_bytes(task, plan), plan.group.iterations))[:PLANS_PRICED]
-    return list(dict.fromkeys([*still, *sorted(found, key=held)[:PLANS_PRICED]]))
+    moved = [_moved_bytes(task, plan) for plan in found]
+    turns = [plan.group.iterations / plan.group.trips.G for plan in found]
+    held = [max(plan.live_bytes) * turn for plan, turn in zip(found, turns, strict=True)]
+    ranked = [np.lexsort(keys)[:most].tolist() for keys in ((turns, moved), (held, moved), (turns, held))]
+    return [found[i] for i in dict.fromkeys(i for best in ranked for i in best)]
 
 
 def _moved_bytes(task: Task, plan: Plan) -> float:

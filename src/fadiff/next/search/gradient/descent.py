@@ -17,7 +17,7 @@ import optax
 from fadiff.next.schedule.arrays import pack_mappings
 from fadiff.next.schedule.nest import SHARED
 from fadiff.next.search.gradient.candidates import SHARED_DIMS
-from fadiff.next.search.gradient.loss import Seen, apart, choose_orders, look, loss
+from fadiff.next.search.gradient.loss import Seen, apart, choose_orders, look, loss, price_orders
 from fadiff.next.search.gradient.penalties import PENALTIES
 from fadiff.next.search.gradient.problem import Form, Problem, ProblemArrays
 from fadiff.next.search.gradient.relaxation import Integers, Params, Relaxed, noise_size, relax
@@ -188,8 +188,9 @@ def _descend(
 
         relaxed, pull, integers = jax.vjp(relaxed_schedule, state.params, has_aux=True)
         happens = now.tau > 0
-        arguments = (form, problem, settings, integers, relaxed.sigma, orders, draw, now)
-        chosen = apart(happens, partial(choose_orders, *arguments))
+        arguments = (integers, relaxed.sigma, orders, now.weight)
+        price, known = apart(happens, partial(price_orders, form, problem, settings), *arguments)
+        chosen = choose_orders(settings, orders, price, known, draw, now.tau)
         slopes, seen = apart(happens, jax.grad(total_loss, has_aux=True), relaxed)
         update, optimizer = _adam(settings).update(pull(slopes)[0], state.optimizer)
         params = cast("Params", optax.apply_updates(state.params, update))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -48,22 +49,20 @@ class Seen(NamedTuple):
     """In the order of :data:`~fadiff.next.search.gradient.penalties.PENALTIES`, before weights."""
 
 
-def choose_orders(
+def price_orders(
     form: Form,
     problem: ProblemArrays,
     settings: DescentSettings,
     integers: Integers,
     sigma: Float[Array, "restarts edges"],
     orders: Int[Array, "considered memories restarts layers"],
-    draw: Float[Array, "considered restarts layers"],
-    now: Anneal,
-) -> Chosen:
-    """Price every layer in each of the considered orders, exactly, and take one.
+    weight: Float[Array, ""],
+) -> tuple[Float[Array, "considered restarts layers"], Known]:
+    """The price of every layer in each of the considered orders, and what the exact nest counts in each.
 
-    Loop orders are a third relaxed choice. A layer adds to log EDP its shares of energy and latency, and to the loss
-    its unfinished sums if it is fused; by this sum an order is drawn, as `draw` (Gumbel noise) decides, with
+    A layer adds to log EDP its shares of energy and latency, and to the loss its unfinished sums if it is fused:
 
-    .. math:: p_o = softmax_o(-\\log(E_o / \\bar E + D_o / \\bar D + \\lambda\\, P_{complete,o}) / \\tau)
+    .. math:: price_o = E_o / \\bar E + D_o / \\bar D + \\lambda\\, P_{complete,o}
     """
     # One axis more, of the considered orders, after dims.
     shared, tile = integers.shared[:, None], integers.tile[:, None]
@@ -77,17 +76,32 @@ def choose_orders(
     price = a * energy / jnp.sum(energy[:1], axis=-1, keepdims=True)
     price = price + b * cycles / jnp.sum(cycles[:1], axis=-1, keepdims=True)
     complete = [penalty.name for penalty in PENALTIES].index("complete")
-    price = price + now.weight * settings.weights[complete] * incompleteness(nest)
+    price = price + weight * settings.weights[complete] * incompleteness(nest)
+    known = {key: values for key, values in nest.known.items() if key[0] in _KNOWN}
+    return jnp.broadcast_to(price, (len(orders), *integers.tile.shape[1:])), known
+
+
+def choose_orders(
+    settings: DescentSettings,
+    orders: Int[Array, "considered memories restarts layers"],
+    price: Float[Array, "considered restarts layers"],
+    known: Known,
+    gumbel: Float[Array, "considered restarts layers"],
+    tau: Float[Array, ""],
+) -> Chosen:
+    """Take one of the considered orders of every layer.
+
+    Loop orders are a third relaxed choice: one is drawn with :math:`p_o = softmax_o(-\\log price_o / \\tau)`.
+    """
     score = -jnp.log(price + 1e-20)
     if settings.orders == "drawn":
-        score = score / now.tau + draw
-    best = jnp.argmax(jnp.broadcast_to(score, draw.shape), axis=0)
+        score = score / tau + gumbel
+    best = jnp.argmax(score, axis=0)
 
     def take(values: Array) -> Array:
-        return values[0] if values.shape[0] == 1 else jnp.take_along_axis(values, best[None], axis=0)[0]
+        return reduce(lambda rest, i: jnp.where(best == i, values[i], rest), range(1, len(values)), values[0])
 
-    known = {key: take(values) for key, values in nest.known.items() if key[0] in _KNOWN}
-    return Chosen(jnp.take_along_axis(orders, best[None, None], axis=0)[0], known)
+    return Chosen(take(orders), {key: take(values) for key, values in known.items()})
 
 
 def _ranks(form: Form, orders: Int[Array, "*considered memories restarts layers"]) -> tuple[Array, ...]:

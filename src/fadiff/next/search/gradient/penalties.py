@@ -171,15 +171,14 @@ def soft_needs(scene: Scene) -> list[PerLayer]:
     crossed = 1 - jnp.exp(-uncut @ ends.spans)
     needs: list[PerLayer] = []
     for memory in nest.structure.memories[1:]:
-        running = sum((part for (m, _), part in held.running.items() if m == memory), nothing)
-        kept = sum((part for (m, _), part in held.kept.items() if m == memory), nothing)
-        need = running
-        if not nest.alone and any(m == memory for m, _ in held.kept):
-            need = need + _others(kept, crossed)
+        need = sum((part for (m, _), part in held.running.items() if m == memory), nothing)
+        stays = [part for (m, _), part in held.kept.items() if m == memory]
         if not nest.alone and memory == nest.structure.fuses:
             buffer, retained = _buffers(scene)
-            always = jnp.where(retained, buffer, 0) * nest.fusion.copied
-            need = need + always + _others(always, crossed) + _live(scene, jnp.where(retained, 0, buffer))
+            stays.append(jnp.where(retained, buffer, 0) * nest.fusion.copied)
+            need = need + stays[-1] + _live(scene, jnp.where(retained, 0, buffer))
+        if not nest.alone and stays:
+            need = need + _of_others(sum(stays, nothing), crossed)
         needs.append(need)
     return needs
 
@@ -217,17 +216,22 @@ def _live(scene: Scene, buffer: PerLayer) -> PerLayer:
     return live
 
 
-def _others(values: PerLayer, crossed: PerLayer) -> PerLayer:
-    """sum over j != i of values_j * (product of the cuts between i and j), by two running sums."""
+def _of_others(values: PerLayer, crossed: PerLayer) -> PerLayer:
+    """sum over j != i of values_j * (product of the cuts between i and j), in log2(layers) sweeps.
 
-    def combine(before: tuple[Array, Array], after: tuple[Array, Array]) -> tuple[Array, Array]:
-        return before[0] * after[0], after[0] * before[1] + after[1]
+    From the left F_i = values_i + c_{i-1} F_{i-1}, from the right likewise; both at once by doubling.
+    """
+    total = jnp.stack([values, values[:, ::-1]])
+    reach = jnp.stack([_shifted(crossed, 1), crossed[:, ::-1]])
+    step = 1
+    while step < values.shape[-1]:
+        total, reach = total + reach * _shifted(total, step), reach * _shifted(reach, step)
+        step *= 2
+    return total[0] + total[1][:, ::-1] - 2 * values
 
-    closed = jnp.zeros_like(crossed[:, :1])
-    rising = jnp.concatenate([closed, crossed[:, :-1]], axis=-1)
-    left = jax.lax.associative_scan(combine, (rising, values), axis=-1)[1]
-    right = jax.lax.associative_scan(combine, (crossed, values), axis=-1, reverse=True)[1]
-    return left + right - 2 * values
+
+def _shifted(values: Array, step: int) -> Array:
+    return jnp.concatenate([jnp.zeros_like(values[..., :step]), values[..., :-step]], axis=-1)
 
 
 class Penalty(NamedTuple):

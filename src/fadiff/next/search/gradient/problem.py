@@ -129,7 +129,9 @@ def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings
         place=_int(placed),
         unplace=_int(unplace),
     )
-    return Problem(Form(Structure(whole.keeps, useful, whole.fuses), space.orders, shares), arrays, position, len(fusible))
+    return Problem(
+        Form(Structure(whole.keeps, useful, whole.fuses), space.orders, shares), arrays, position, len(fusible)
+    )
 
 
 def is_fusible(workload: Workload, edge: Edge) -> bool:

@@ -18,24 +18,39 @@ VERY_SMALL = 1e-3
 class Cause(StrEnum):
     """Why a memory takes more energy in one model than in the other."""
 
-    HELD_OUTSIDE = (
-        "a fused tensor lives in the outermost memory of activations here, while DeFiNES keeps a tile that fits in the "
-        "next one further in and passes the outer one by"
-    )
-    WEIGHTS_AGAIN = (
+    HELD_OUTSIDE = "held further out"
+    WEIGHTS_AGAIN = "weights again for every tile"
+    UNFUSED_THERE = "intermediates in DRAM there"
+    UNFUSED_HERE = "intermediates in DRAM here"
+    HALOS_THERE = "halos again there"
+    HALOS_HERE = "halos again here"
+    WEIGHTS_THERE = "weights from DRAM again there"
+    WEIGHTS_HERE = "weights from DRAM again here"
+    MAPPING = "other mappings"
+
+
+EXPLANATIONS = {
+    Cause.HELD_OUTSIDE: (
+        "here a fused tensor lives in the outermost memory of activations and is copied in from there; DeFiNES keeps a "
+        "tile that fits further in and passes the outer memory by"
+    ),
+    Cause.WEIGHTS_AGAIN: (
         "here the layers of a group take turns in the inner memories, so that each fetches its weights again for every "
-        "tile, while DeFiNES keeps those of the whole stack as far in as they fit"
-    )
-    UNFUSED_THERE = (
-        "DeFiNES sends intermediates through DRAM: it fuses only layers whose weights all have room on chip, and a "
-        "tile that does not fit leaves the chip"
-    )
-    UNFUSED_HERE = "here more intermediates go through DRAM"
-    HALOS_THERE = "DeFiNES fetches again from DRAM what neighbouring tiles of an input share; here the window slides"
-    HALOS_HERE = "here tiles in two dims fetch what rows of tiles share of an input again from DRAM"
-    WEIGHTS_THERE = "DeFiNES fetches weights again from DRAM: all of a stack stay on chip or none"
-    WEIGHTS_HERE = "here weights are fetched again from DRAM for every tile"
-    MAPPING = "the mappings differ"
+        "tile; DeFiNES keeps those of the whole stack as far in as they fit"
+    ),
+    Cause.UNFUSED_THERE: (
+        "DeFiNES fuses only layers whose weights all have room in one memory on chip, and a tile that does not fit "
+        "goes through DRAM"
+    ),
+    Cause.UNFUSED_HERE: "more tensors are written to DRAM here",
+    Cause.HALOS_THERE: (
+        "DeFiNES fetches from DRAM again what neighbouring tiles of an input share; here the window slides"
+    ),
+    Cause.HALOS_HERE: "here tiles in two dims fetch from DRAM again what rows of tiles share of an input",
+    Cause.WEIGHTS_THERE: "DeFiNES keeps all weights of a stack on chip or none",
+    Cause.WEIGHTS_HERE: "weights that have no room on chip are fetched again for every tile here",
+    Cause.MAPPING: "what is left, where each search maps layers in its own way",
+}
 
 
 class Part(NamedTuple):

@@ -54,7 +54,7 @@ def cell_rows(cell: Cell) -> list[Row]:
     rows = [row for row in reference.rows if (row.machine, row.workload) == (cell.machine, cell.workload)]
     tiles = dict.fromkeys(row.tile for row in rows if row.overlap_mode == "fully_cached" and row.tile is not None)
     workload = to_workload(cell.workload, reference.networks[cell.workload])
-    found = least_energies(workload, load_machine(cell.machine), list(tiles), cell.budget_s)
+    found, stopped = least_energies(workload, load_machine(cell.machine), list(tiles), cell.budget_s)
     return [
         {
             **cell._asdict(),
@@ -63,13 +63,14 @@ def cell_rows(cell: Cell) -> list[Row]:
             "tile_ox": tile and tile[0],
             "tile_oy": tile and tile[1],
             **_numbers(one),
+            "stopped": stopped,
         }
         for (kind, tile), one in found.items()
     ]
 
 
-def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], budget_s: float) -> Found:
-    """The schedules of least energy of every kind."""
+def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], budget_s: float) -> tuple[Found, str]:
+    """The schedules of least energy of every kind, and what ended the free search: it was done, or out of time."""
     found: Found = {}
 
     def method(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
@@ -101,7 +102,7 @@ def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], 
         result = search(workload, machine, method, Settings(objective="energy"))
     if result.stopped == "interrupt":
         raise KeyboardInterrupt
-    return found | {(BEST, None): result.best}
+    return found | {(BEST, None): result.best}, result.stopped
 
 
 def tiled(workload: Workload, layers: tuple[str, ...], tile: Tile) -> Group:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fadiff.next.reproduce.defines.machines.reference import Row
     from fadiff.next.reproduce.experiment import Desk
 
-OURS, THEIRS = "#0072b2", "#222222"
+OURS, THEIRS = "#009e73", "#222222"
 PARTS = {
     "MACs": "#bbbbbb",
     "registers": "#7f7f7f",
@@ -44,7 +44,6 @@ def draw(desk: Desk, found: Sequence[Comparison]) -> str:
         gains.invert_yaxis()
         gains.set_xlabel("energy of single layers / of the best schedule")
         parts.set_xlabel("energy of the best schedule / of DeFiNES' (above: ours)")
-        parts.set_xlim(0, 1.5)
         for axes in panels:
             axes.grid(visible=False, axis="y")
         figure.legend(loc="outside upper center", ncols=7, fontsize=7.5)

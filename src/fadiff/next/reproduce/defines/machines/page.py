@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
-from fadiff.next.reproduce.defines.machines.causes import Pair
+from fadiff.next.reproduce.defines.machines.causes import EXPLANATIONS, Pair
 from fadiff.next.reproduce.defines.machines.compare import Comparison, told_tile
 from fadiff.next.reproduce.experiment import markdown_table, wrapped
 
@@ -42,6 +43,8 @@ def tell(desk: Desk, found: Sequence[Comparison], figure: str) -> str:
 {SETTING}
 
 {_summary(found)}
+{_ended(found)}
+
 {figure}
 {TILES}
 
@@ -69,6 +72,11 @@ def _summary(found: Sequence[Comparison]) -> str:
     return markdown_table([*columns, "groups and tiles, ours", "tile, DeFiNES'"], lines)
 
 
+def _ended(found: Sequence[Comparison]) -> str:
+    early = [str(one) for one in found if one.best.ours.stopped == "budget"]
+    return wrapped(f"The free search was out of time on {'; '.join(early)}." if early else "No search was out of time.")
+
+
 def _energies(pair: Pair) -> str:
     ours, theirs = (row.energy_pj * MJ_PER_PJ for row in pair)
     return f"{ours:.3f} / {theirs:.3f} ({pair.more:+.1%})"
@@ -82,35 +90,54 @@ def _tiles(found: Sequence[Comparison]) -> str:
 
 
 def _differences(found: Sequence[Comparison]) -> str:
-    """A sentence on every large difference."""
+    """A sentence on every large difference, and what the causes that they name are."""
     pairs = {f"{one}, {name}": pair for one in found for name, pair in one.pairs.items()}
     large = {name: pair for name, pair in pairs.items() if abs(pair.more) > LARGE}
-    told = [wrapped(f"- {name}: {pair.more:+.0%} here; {_explained(pair)}.") for name, pair in large.items()]
-    told += [wrapped(f"- {one}, gain: {_gain(one)}.") for one in found if abs(_gain_off(one)) > LARGE]
-    close = f"{len(pairs) - len(large)} of {len(pairs)} energies agree within {LARGE:.0%}"
+    told = [f"{name}: {_more(pair)} energy here, {_explained(pair)}." for name, pair in large.items()]
+    told += [f"{one}, gain: {_gain(one)}." for one in found if abs(_gain_off(one)) > LARGE]
+    head = f"{len(pairs) - len(large)} of {len(pairs)} energies agree within {LARGE:.0%}."
+    if not told:
+        return wrapped(head)
+    causes = [f"*{cause}*: {why}." for cause, why in EXPLANATIONS.items() if any(f"*{cause}*" in one for one in told)]
     return "\n".join(
-        [wrapped(f"{close}. The others, with shares of DeFiNES' energy, and gains that differ:"), "", *told]
+        [
+            wrapped(f"{head} The others, and the gains that differ as much, with shares of DeFiNES' energy:"),
+            "",
+            *map(_bullet, told),
+            "",
+            "The causes:",
+            "",
+            *map(_bullet, causes),
+        ]
     )
 
 
 def _explained(pair: Pair, most: int = 3) -> str:
     """The causes that matter, the largest first."""
     parts = [part for part in pair.parts() if abs(part.share) > SMALL]
-    return "; ".join(f"{part.share:+.0%} in {_listed(part.memories)}: {part.cause}" for part in parts[:most])
+    return "; ".join(f"{part.share:+.0%} in {_listed(part.memories)} (*{part.cause}*)" for part in parts[:most])
+
+
+def _more(pair: Pair) -> str:
+    return f"{abs(pair.more):.0%} {'more' if pair.more > 0 else 'less'}"
 
 
 def _gain(one: Comparison) -> str:
     """What makes a gain differ: the two energies that it is made of."""
     ours, theirs = one.gains
     return (
-        f"{ours:.1f} here and {theirs:.1f} there ({_gain_off(one):+.0%}), since the best schedule takes "
-        f"{one.best.more:+.0%}, and single layers {one.single.more:+.0%} ({_explained(one.single, most=1)})"
+        f"{ours:.1f} here and {theirs:.1f} there, since the best schedule takes {_more(one.best)} here, and single "
+        f"layers {_more(one.single)}, {_explained(one.single, most=1)}"
     )
 
 
 def _gain_off(one: Comparison) -> float:
     ours, theirs = one.gains
     return ours / theirs - 1
+
+
+def _bullet(text: str) -> str:
+    return fill(text, 120, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -70,6 +70,8 @@ class Row(TableRow):
     """Columns and rows of a tile of a stack's last map, as DeFiNES was told them."""
     groups: str = ""
     """Of ours: the groups of several layers, each with the tile of its last map."""
+    stopped: Literal["", "done", "budget"] = ""
+    """Of ours: whether the free search ended by itself."""
     energy_pj: float = Field(alias="energy_pJ", gt=0)
     cycles: float = Field(alias="latency_cycles", gt=0)
     input_bytes: float = Field(alias="dram_rd_I_B")

@@ -1,0 +1,129 @@
+"""Mapping and fusion together: exact search around what a joint gradient descent proposes.
+
+1. *Map*, *fuse*, *polish*: the exact search (:mod:`fadiff.next.search.exact.method`).
+2. *Descend*: many relaxed restarts at once over all factors and one sigma per edge
+   (:mod:`fadiff.next.search.gradient`), some of them from the incumbent.
+3. *Decode*: groups and trip counts that the restarts propose become plans of their own, their mappings become starts,
+   and the network is cut again over all that is known, and polished again if the cut is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fadiff.next.search import gradient
+from fadiff.next.search.deadline import OutOfTimeError
+from fadiff.next.search.driver import Incumbent, Settings, Status
+from fadiff.next.search.exact.assemble import to_schedule
+from fadiff.next.search.exact.conditions import Task
+from fadiff.next.search.exact.menus import Start
+from fadiff.next.search.exact.method import ExactSearch
+from fadiff.next.search.gradient.decode import decode_groups
+from fadiff.next.search.gradient.settings import anneal
+
+if TYPE_CHECKING:
+    from fadiff.next.hardware import Machine
+    from fadiff.workload import Workload
+
+
+@dataclass(frozen=True)
+class JointSettings:
+    """The parts of the method, each of which can be left out (an ablation does)."""
+
+    descent: gradient.DescentSettings | None = gradient.DescentSettings()
+    """None: no gradient, only the exact search's own starts and plans."""
+    fuse: bool = True
+    """Whether layers may be fused at all."""
+    enumerate_plans: bool = True
+    """Whether plans that no restart proposed are tried too."""
+    polish: bool = True
+    starts: int = 16
+    """Mappings that each layer climbs from when it is taken on its own."""
+    hints_per_layer: int = 8
+    """How many of them the descent proposes."""
+
+
+ALONE = JointSettings(enumerate_plans=False, starts=2)
+"""The descent on its own feet: groups come from its sigmas only, and layers climb from no random starts."""
+EXACT = JointSettings(descent=None)
+"""The exact search on its own feet."""
+WITHOUT_FUSION = JointSettings(fuse=False, descent=gradient.DescentSettings(fuse=False))
+"""The same method for layers one by one."""
+
+SHORTEST_DESCENT_SECONDS = 15.0
+"""With less time left the descent is left out: where its program is not in the cache, compiling it takes that long."""
+_STEPS_PER_STATUS = 50
+
+
+def joint(
+    workload: Workload,
+    machine: Machine,
+    settings: Settings,
+    incumbent: Incumbent,
+    parts: JointSettings = JointSettings(),
+) -> Iterator[Status]:
+    """The generator behind ``--method joint``; see the module's docstring for its steps."""
+    exact = ExactSearch(Task(workload, machine, settings.deadline), settings, incumbent)
+    fuse = parts.fuse and exact.task.fusing is not None
+    yield from exact.map(parts.starts, polished=parts.polish)
+    if fuse and parts.enumerate_plans:
+        exact.enumerate_plans()
+        yield from exact.fuse("fuse")
+    if parts.polish:
+        yield from exact.polish()
+    if parts.descent is None:
+        return
+    if settings.seconds_left < SHORTEST_DESCENT_SECONDS:
+        raise OutOfTimeError
+    proposals = yield from _descend(exact, replace(parts.descent, fuse=parts.descent.fuse and fuse))
+    hints = _hints(exact.task, proposals, parts.hints_per_layer)
+    exact.take_hints(hints)
+    if fuse:
+        proposed = [plan for i in range(len(proposals.sigma)) for plan in decode_groups(exact.task, proposals, i)]
+        exact.plans += dict.fromkeys(proposed)
+    before = to_schedule(exact.task, exact.groups)
+    yield from exact.fuse("decode", hints)
+    if parts.polish and to_schedule(exact.task, exact.groups) != before:
+        yield from exact.polish()
+
+
+def descent(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+    """The generator behind ``--method descent``: gradient descent and its decoder on their own."""
+    return joint(workload, machine, settings, incumbent, ALONE)
+
+
+def climb(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+    """The generator behind ``--method climb``: the exact search on its own."""
+    return joint(workload, machine, settings, incumbent, EXACT)
+
+
+def _descend(exact: ExactSearch, told: gradient.DescentSettings) -> Generator[Status, None, gradient.Proposals]:
+    """Descend from the incumbent's mappings and from random ones, some steps at a time; the last proposals."""
+    told = replace(told, objective=exact.settings.objective, restarts=exact.settings.restarts or told.restarts)
+    problem = gradient.pack_problem(exact.task.workload, exact.task.machine, told)
+    state = gradient.init(problem, told, exact.settings.seed, [exact.best.schedule])
+    proposals = gradient.read_out(problem, told, state)
+    for done in range(0, told.steps, _STEPS_PER_STATUS):
+        count = min(_STEPS_PER_STATUS, told.steps - done)
+        state = gradient.step(problem, told, state, count)
+        proposals = gradient.read_out(problem, told, state)
+        legal = float(np.mean(proposals.penalty <= 1e-2))
+        edp = tuple(float(value) for value in np.exp(proposals.log_edp))
+        tau = float(anneal(told, done + count, 1).tau[0])
+        yield Status("descend", done + count, told.steps, tau, legal, edp)
+    return proposals
+
+
+def _hints(task: Task, proposals: gradient.Proposals, most: int) -> dict[int, list[Start]]:
+    """For each layer, the different mappings that the restarts propose, those of the best restarts first."""
+    hints: dict[int, dict[bytes, Start]] = {}
+    for restart in np.argsort(proposals.log_edp + 10 * proposals.penalty, kind="stable"):
+        for layer, twin in enumerate(task.twin):
+            if task.workload.layers[layer].is_mac:
+                start = Start(proposals.factors[restart, :, :, layer], proposals.orders[restart, :, layer])
+                hints.setdefault(twin, {}).setdefault(start.factors.tobytes(), start)
+    return {twin: list(mine.values())[:most] for twin, mine in hints.items()}
