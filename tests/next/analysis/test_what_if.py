@@ -158,9 +158,17 @@ def test_layers_mapped_anew_never_cost_more(machine):
         assert remapped(given, roomy).edp_uj_cycles <= given.edp_uj_cycles
 
 
+def test_mappings_that_nothing_improves_stay_as_they_are():
+    """Also where their loops run in an order that no search would look at."""
+    best = remapped(evaluate(greedy(NETWORKS["residual"], GEMMINI)), GEMMINI).schedule
+    turned = {name: replace(m, orders=(*m.orders[:-1], m.orders[-1][::-1])) for name, m in best.mappings.items()}
+    given = evaluate(replace(best, mappings=turned))
+    assert remapped(given, GEMMINI).schedule.mappings == turned
+
+
 FAST = machine_with(
     sized(GEMMINI, accumulator=512),
-    {"DRAM": {"words_per_cycle": 64}, "scratchpad": {"words_per_cycle": 64}},
+    {"DRAM": {"words_per_cycle": 4096}, "scratchpad": {"words_per_cycle": 4096}},
 )
 """A machine on which compute binds."""
 
@@ -177,6 +185,13 @@ def test_a_full_array_makes_a_bound_layer_faster_in_proportion():
     for axis in ("rows.size", "cols.size"):
         assert found[axis].cycles_elasticity == pytest.approx(-1, abs=1e-6)
         assert found[axis].doubled_edp_change < -0.45
+
+
+def test_one_lane_more_counts_as_a_percent():
+    """Another row halves the time: a half percent of rows, told for one percent."""
+    layer, machine = mac("a", "N64 K8 C201"), sized(FAST, rows=200, scratchpad=1 << 16)
+    found = sensitivities(alone(layer, machine, cols="K4", accumulator="K2 C2", rows="C200", registers="N64"))
+    assert found["rows.size"].cycles_elasticity == pytest.approx(log(0.5) / 0.01)
 
 
 def test_an_array_with_room_gains_nothing_from_more():

@@ -1,19 +1,23 @@
-"""Every mapping of a tiny layer: all whole factors at all nodes, in all loop orders that differ."""
+"""Every mapping of a tiny layer, and every schedule of a tiny network: what the search is measured against."""
 
 from functools import cache
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 import numpy as np
 
+from fadiff.next.cost import evaluate
 from fadiff.next.cost.model import layer_costs
 from fadiff.next.hardware import pack_machine
-from fadiff.next.schedule import Mapping, Schedule
+from fadiff.next.schedule import Group, Trips, rules
 from fadiff.next.schedule.arrays import LayerArrays, MappingArrays, pack_layers, pack_schedule
-from fadiff.next.schedule.capacity import tiles
+from fadiff.next.schedule.barriers import barriers
+from fadiff.next.schedule.capacity import needs, tiles
 from fadiff.next.schedule.nest import Nest
+from fadiff.next.schedule.tiling import inner_edges
+from fadiff.next.search.space import map_space, trip_counts
 from fadiff.workload import DIMS
-from next.search.networks import cut_with
+from next.search.networks import unmapped
 
 AT_ONCE = 100_000
 
@@ -96,9 +100,7 @@ def _orders(running: int, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
 def every_mapping(workload, machine, one, name, nodes, orders=None) -> Every:
     """Every mapping of a layer in its group that fits on its own and completes its sums where it must."""
     i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
-    nothing = Mapping.of(machine, {})
-    mappings = {layer.name: nothing for layer in workload.layers if layer.is_mac}
-    fusion = pack_schedule(Schedule(workload, machine, cut_with(workload, one), mappings)).fusion
+    fusion = pack_schedule(unmapped(workload, machine, one)).fusion
     fusion = type(fusion)(*(np.asarray(part)[..., [i]] for part in fusion))
     layers = LayerArrays(*(np.asarray(part)[..., [i]] for part in pack_layers(workload)))
     factors, rank = every_choice(machine, np.asarray(fusion.tile)[:, 0].astype(int), nodes, orders)
@@ -128,3 +130,104 @@ def _priced(machine, layers, fusion, factors, rank, must_hold) -> Every:
             fits &= nest.past("O", keeper, ()) == layers.output
     energy, cycles = np.broadcast_to(costs.energy_pj, count), np.broadcast_to(costs.cycles, count)
     return Every(*(part[..., fits] for part in (energy, cycles, running, kept, waiting, factors, rank)))
+
+
+# Groups.
+
+
+def trip_counts_allowed(workload, machine, names) -> list[Trips]:
+    """Shared trip counts of a run of layers that break no rule, X included; of G all or nothing."""
+    sink = workload[names[-1]].dims
+    ranges = [sorted({1, sink.G}), *(trip_counts(size) for size in (sink.N, sink.P, sink.Q, sink.C))]
+    return [trips for trips in map(Trips._make, product(*ranges)) if may_share(workload, machine, names, trips)]
+
+
+def may_share(workload, machine, names, trips) -> bool:
+    """Whether the rules *aligned* and *whole* let layers share loops."""
+    schedule = unmapped(workload, machine, Group(names, trips, "GNPQX"))
+    barred = barriers(workload, names, inner_edges(workload, names), online_softmax=machine.online_softmax)
+    if any(trips._asdict()[loop] > 1 for barrier in barred for loop in barrier.loops):
+        return False
+    return not any(set(names) <= set(violation.layers) for violation in rules.aligned(rules.Examined(schedule)))
+
+
+def may_be_group(workload, machine, names) -> bool:
+    """Whether the rules about graphs and machines allow layers to be a group."""
+    examined = rules.Examined(unmapped(workload, machine, Group(names)))
+    return not any(True for rule in GRAPH_RULES for _ in rule(examined))
+
+
+GRAPH_RULES = (rules.fusible, rules.fuses, rules.one_sink, rules.repeat, rules.ordered)
+
+
+def buffer_bytes(workload, machine, one) -> list[float]:
+    """Bytes of live buffers while each layer of a group runs, by the rule *fits*."""
+    examined, fuses = rules.Examined(unmapped(workload, machine, one)), machine.structure.fuses
+    need = needs(examined.nest, examined.placement, pack_machine(machine))
+    steps = [rules.held_parts(examined, need, one, name, fuses) for name in one.layers]
+    return [sum(size for what, size in step.items() if what.startswith("buffer")) for step in steps]
+
+
+def undominated(points: np.ndarray) -> np.ndarray:
+    """Rows ``[points, measures]`` that no other row equals or undercuts in every measure."""
+    left = np.unique(points, axis=0)
+    kept = []
+    while len(left):
+        kept.append(left[0])
+        left = left[(left < left[0]).any(axis=1)]
+    return np.array(kept).reshape(-1, points.shape[1])
+
+
+def every_group(workload, machine, one) -> np.ndarray:
+    """``[ways, 2]`` energy and cycles of every undominated way to map the layers of a group that fits."""
+    usable = np.array([memory.usable_bytes for memory in machine.memories[1:]])
+    count, fusing = len(usable), machine.structure.memories[1:].index(machine.structure.fuses)
+    space, live = map_space(machine), buffer_bytes(workload, machine, one)
+    # Energy and cycles; by memory: bytes kept, the most held besides, and what the sums of a channel loop add to that
+    # while its first layer runs.
+    ways = np.zeros((1, 2 + 3 * count))
+    for i, (name, buffers) in enumerate(zip(one.layers, live, strict=True)):
+        if workload[name].is_mac:
+            every = every_mapping(workload, machine, one, name, space.nodes, space.orders)
+        else:
+            every = every_sum(workload, machine, one, name)
+        besides = every.running - every.kept
+        besides[fusing] += buffers
+        waiting = every.waiting if i else besides
+        mine = undominated(np.concatenate([[every.energy_pj, every.cycles], every.kept, besides, waiting]).T)
+        a, b = ways[:, None], mine[None]
+        joined = a + b
+        joined[:, :, 2 + count : 2 + 2 * count] = np.maximum(*np.broadcast_arrays(a, b))[:, :, 2 + count : 2 + 2 * count]
+        joined = joined.reshape(-1, ways.shape[1])
+        kept, besides, first = (joined[:, 2 + count * j : 2 + count * (j + 1)] for j in range(3))
+        ways = undominated(joined[(kept + np.maximum(besides, first) <= usable + 1e-9).all(axis=1)])
+    return undominated(ways[:, :2] * workload[one.layers[0]].repeat)
+
+
+def every_sum(workload, machine, one, name) -> Every:
+    """An add layer: there is nothing to choose."""
+    evaluation = evaluate(unmapped(workload, machine, one))
+    i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
+    held = np.zeros((len(machine.memories) - 1, 1))
+    energy, cycles = evaluation.layer_energy_pj[[i]], evaluation.layer_cycles[[i]]
+    return Every(energy, cycles, held, held.copy(), held.copy(), np.ones((1, 8, 1)), np.ones((1, 8, 1)))
+
+
+def least_edp(workload, machine) -> float:
+    """The EDP of the best of all schedules: all cuts into groups, trip counts, nestings of X, and mappings."""
+    names = workload.topological
+    runs: dict[tuple[int, int], np.ndarray] = {}
+    for start, stop in combinations(range(len(names) + 1), 2):
+        members = names[start:stop]
+        if len(members) > 1 and not may_be_group(workload, machine, members):
+            continue
+        found = [np.zeros((0, 2))]
+        for trips in trip_counts_allowed(workload, machine, members) if len(members) > 1 else [Trips()]:
+            for loops in ("GNPQX", "GXNPQ") if trips.X > 1 else ("GNPQ",):
+                found.append(every_group(workload, machine, Group(members, trips, loops)))
+        runs[start, stop] = undominated(np.concatenate(found))
+    front = {0: np.zeros((1, 2))}
+    for stop in range(1, len(names) + 1):
+        ends = [(front[a][:, None] + ways[None]).reshape(-1, 2) for (a, b), ways in runs.items() if b == stop]
+        front[stop] = undominated(np.concatenate(ends))
+    return float((front[len(names)].prod(axis=1) * 1e-6).min())

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from fadiff.next.hardware import Axis, Bits, Machine, Memory
-from fadiff.next.schedule import Group, Mapping, Trips
+from fadiff.next.schedule import Group, Mapping, Schedule, Trips
 from fadiff.workload import DIMS, Dims, Input, Layer, Workload
 
 
@@ -38,6 +38,12 @@ def cut_with(workload: Workload, one: Group) -> tuple[Group, ...]:
     others = [(i, Group((name,))) for i, name in enumerate(names) if name not in one.layers]
     before, after = [g for i, g in others if i < first], [g for i, g in others if i > first]
     return (*before, one, *after)
+
+
+def unmapped(workload, machine, one) -> Schedule:
+    """A network with one group, every other layer on its own, and nothing said of mappings."""
+    mappings = {layer.name: Mapping.of(machine, {}) for layer in workload.layers if layer.is_mac}
+    return Schedule(workload, machine, cut_with(workload, one), mappings)
 
 
 def memory(name, keeps, size=None, pj=1.0, **settings) -> Memory:

@@ -148,7 +148,7 @@ def _pinning_bytes(task: Task, source: Group, target: Group) -> int | None:
     layers = [task.workload[name] for name in run.names]
     weights = sum(layer.weight_words for layer in layers if not layer.has_weight_port) * task.machine.bits.W / 8
     g, n, p, q, _ = run.tiling.trips
-    needed = run.live.max(axis=1) + weights / g
+    needed = run.live.max(axis=1) + np.where(n * p * q > 1, weights / g, 0)
     return max(0, ceil(float(needed.min()) - run.capacity))
 
 

@@ -93,11 +93,15 @@ def _steps(task: Task, conditions: list[Condition]) -> Moves:
 def _too_large(task: Task, condition: Condition) -> str:
     """What a layer that fits in no way lacks, with tiles of one value."""
     machine, name = task.machine, task.layer(condition).name
-    bits = {"W": machine.bits.W, "I": machine.bits.I, "O": machine.bits.sums}
-    lacks = [
-        f"{needed:g} bytes of {memory.name} for one value of {' and '.join(memory.keeps)}, "
-        f"{memory.usable_bytes:g} are there ({needed - memory.usable_bytes:g} too few)"
-        for memory in machine.memories[1:]
-        if (needed := sum(bits[tensor] for tensor in memory.keeps) / 8) > memory.usable_bytes
-    ]
+    innermost = machine.structure.keepers("O")[-1]
+    lacks: list[str] = []
+    for node, memory in zip(machine.structure.memories[1:], machine.memories[1:], strict=True):
+        of_o = machine.bits.sums if node == innermost else machine.bits.O
+        bits = {"W": machine.bits.W, "I": machine.bits.I, "O": of_o}
+        needed = sum(bits[tensor] for tensor in memory.keeps) / 8
+        if needed > memory.usable_bytes:
+            lacks.append(
+                f"{needed:g} bytes of {memory.name} for one value of {' and '.join(memory.keeps)}, "
+                f"{memory.usable_bytes:g} are there ({needed - memory.usable_bytes:g} too few)"
+            )
     return f"layer {name!r} fits {machine.name} in no way: it needs {' and '.join(lacks)}"

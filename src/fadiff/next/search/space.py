@@ -88,7 +88,7 @@ def useful_orders(tensors: str, dims: str) -> tuple[str, ...]:
     rows.
 
     >>> useful_orders("WO", "GKNPQ")
-    ('GKCRSNPQ',)
+    ('GKNPQCRS',)
     """
     running = [loops for loops in LOOP_CLASSES if set(loops) & set(dims)]
     sets = [set(chosen) for size in range(1, len(running) + 1) for chosen in combinations(running, size)]

@@ -230,11 +230,20 @@ def test_a_difference_has_the_cause_that_its_memories_and_traffic_tell(
     groups: str, changes: dict[str, float], cause: Cause, memories: tuple[str, ...], reference: Reference
 ):
     theirs = depth_first(reference)
-    pair = Pair(made_up(theirs, groups=groups, **changes), theirs)
+    pair = Pair(made_up(theirs, groups=groups, **changes), theirs, kept_bytes=9e7)
     parts = pair.parts()
     assert (parts[0].cause, parts[0].memories) == (cause, memories)
     assert parts[0].share == pytest.approx(sum(v for name, v in changes.items() if not name.endswith("_bytes")))
     assert sum(part.share for part in parts) == pytest.approx(pair.more)
+
+
+def test_tensors_that_defines_sends_through_the_outer_memories_too_are_no_cause(reference: Reference):
+    large = next(row for row in rows_of(reference, HOME, WORK) if row.tile == (60, 72))
+    ours = made_up(large, groups="l0-l7 60x68", activation_l2=0.2)
+    assert Pair(ours, large, kept_bytes=9e7).parts()[0].cause is Cause.MAPPING
+    tpu = next(row for row in rows_of(reference, "tpu-like-df", WORK) if row.tile == (4, 72))
+    ours = made_up(tpu, groups="l0-l7 4x68", weight_l2=0.2)
+    assert Pair(ours, tpu, kept_bytes=9e7).parts()[0].cause is Cause.MAPPING
 
 
 def test_every_cause_is_explained():

@@ -5,11 +5,11 @@ from random import Random
 
 import numpy as np
 
-from fadiff.next.schedule import Mapping, Schedule
+from fadiff.next.schedule import Schedule
 from fadiff.next.schedule.arrays import pack_schedule, schedule_tiling
 from fadiff.next.search.exact.climb import Mapped, price
 from fadiff.next.search.exact.conditions import Condition, Task
-from next.search.networks import NETWORKS, cut_with, draw_mapping, group
+from next.search.networks import NETWORKS, draw_mapping, group, unmapped
 
 GROUPS = [
     ("conv_chain", group("a")),
@@ -52,12 +52,6 @@ def conditions_in(task: Task, schedule: Schedule) -> dict[str, Condition]:
         tiles = [{dim: int(steps[0]) for dim, steps in tile[name].items()} for name in one.layers]
         found |= dict(zip(one.layers, task.conditions(one, tiles), strict=True))
     return {layer.name: found[layer.name] for layer in task.workload.layers if layer.is_mac}
-
-
-def unmapped(workload, machine, one) -> Schedule:
-    """A network with one group, every other layer on its own, and nothing said of mappings."""
-    mappings = {layer.name: Mapping.of(machine, {}) for layer in workload.layers if layer.is_mac}
-    return Schedule(workload, machine, cut_with(workload, one), mappings)
 
 
 def drawn(random: Random, name, machine, one) -> Schedule:

@@ -19,7 +19,7 @@ from fadiff.next.search.exact.menus import Row, full_array, outermost, paired, p
 from fadiff.next.search.exact.menus import alone as best_alone
 from fadiff.next.search.space import settle
 from next.oracle import schedules
-from next.search.exact.rows import GROUPS, conditions_in, drawn, priced, redrawn, task_of, unmapped
+from next.search.exact.rows import GROUPS, conditions_in, drawn, priced, redrawn, task_of
 from next.search.exhaustive import every_mapping
 from next.search.networks import EYERISS, FLAT, GEMMINI, NETWORKS, SIMBA, group, mac, machine_with, network, sized
 

@@ -30,8 +30,11 @@ def random_point(space, seed, count) -> np.ndarray:
     return np.where(space.exact.runs, drawn, 1.0)
 
 
+LOSS = jax.jit(loss_and_gradient, static_argnums=0)
+
+
 def loss_of(space, point, orders):
-    found = loss_and_gradient(space.frame, narrow(space.internal), np.float32(point), orders)
+    found = LOSS(space.frame, narrow(space.internal), np.float32(point), orders)
     return [np.asarray(part, dtype=np.float64) for part in found]
 
 

@@ -38,6 +38,7 @@ MUCH = 0.5
 MOST = 2.0**20
 """A factor is divided by no more than this in one step."""
 ROUNDS = 8
+"""Rounds of one call: after a few of them most layers fit."""
 _OUTPUT = np.array([dim in RELEVANT["O"] for dim in DIMS])
 
 

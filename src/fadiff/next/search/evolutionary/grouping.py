@@ -6,12 +6,14 @@ that take the same plan.
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
+from fadiff.next.search.deadline import OutOfTimeError
 from fadiff.next.search.evolutionary.fitting import Rows
 from fadiff.next.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes, bonds
 from fadiff.next.search.exact.plans import Plan, Run, alone
@@ -49,7 +51,7 @@ class Grouping:
         self._alone = np.array([self._seat(alone(self.task, layer.name))[0] for layer in workload.layers])
 
     def seats(self, genomes: Genomes) -> Int[np.ndarray, "individuals layers"]:
-        """The seat of every layer.
+        """The seat of every layer; raises :class:`OutOfTimeError` when the task's deadline passes.
 
         Runs of layers held together by edges of strength are split at their weakest place until each may be a group
         whose buffers fit; its trip counts are the legal ones nearest to the mean of what its layers wish.
@@ -58,6 +60,8 @@ class Grouping:
         bond = bonds(self.task, genomes.strength)
         wish = np.ascontiguousarray(genomes.wish[:, self._at], dtype=np.int8)
         for i in np.flatnonzero((bond >= STRENGTHS // 2).any(axis=1)):
+            if time.monotonic() > self.task.deadline:
+                raise OutOfTimeError
             for start, stop, taken in self._split(bond[i], wish[i]):
                 seats[i, self._at[start:stop]] = taken
         return seats

@@ -110,7 +110,7 @@ def pack_mapspace(task: Task, objective: Objective = "edp") -> MapSpace:
     frame = Frame(task.machine.structure, free_factors(task), tuple(orders[0] for orders in task.space.orders[1:]))
     runs = (np.asarray(layers.size) > 1) & (np.asarray(layers.is_mac) * repeat > 0)
     free = runs[[d for _, d in frame.free]][:, None]
-    exact = Model(layers, machine, _array(free), _array(np.array(EXPONENTS[objective])))
+    exact = Model(layers, machine, _array(free), _array(np.array(EXPONENTS[objective], dtype=np.float64)))
     internal = exact._replace(machine=machine._replace(bits_spilled=machine.bits_o))
     lists = [[divisors(workload.layers[i].dims[d])[::-1] for i in padded] for d in range(8)]
     most = max(len(each) for row in lists for each in row)

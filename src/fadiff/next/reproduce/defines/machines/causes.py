@@ -67,6 +67,8 @@ class Pair(NamedTuple):
 
     ours: Row
     theirs: Row
+    kept_bytes: float = 0.0
+    """Intermediates that DeFiNES keeps on chip: what it writes to DRAM less than with single layers."""
 
     @property
     def more(self) -> float:
@@ -78,20 +80,32 @@ class Pair(NamedTuple):
         machine = load_machine(self.ours.machine)
         ours, theirs = self.ours.energy_by_node_pj(), self.theirs.energy_by_node_pj()
         found: dict[Cause, dict[str, float]] = {}
-        for node in ours.keys() | theirs.keys():
+        for node in {**ours, **theirs}:
             share = (ours.get(node, 0.0) - theirs.get(node, 0.0)) / self.theirs.energy_pj
             found.setdefault(self._cause(machine, node, share), {})[node] = share
         parts = [Part(cause, sum(nodes.values()), _largest(nodes)) for cause, nodes in found.items()]
         return sorted(parts, key=lambda part: -abs(part.share))
 
     def _cause(self, machine: Machine, node: str, share: float) -> Cause:
-        """Why a node takes more energy (or less) here."""
+        """Why a node takes more energy (or less) here.
+
+        What DeFiNES spends at the home of a tensor tells how much of it goes through there: less than all kept
+        intermediates, written and read once, and they pass it by; less than all weights twice, and they come once.
+        """
         if node == machine.memories[0].name:
             return self._dram_cause(machine)
         keeps = next((memory.keeps for memory in machine.memories if memory.name == node), "")
         if share <= 0 or not self.ours.groups or not keeps or machine.instances(machine.number[node]) > 1:
             return Cause.MAPPING
-        return Cause.WEIGHTS_AGAIN if keeps == "W" else Cause.HELD_OUTSIDE
+        if keeps == "W":
+            return Cause.WEIGHTS_AGAIN if self._spares(machine, "W", 2 * self.theirs.weight_bytes) else Cause.MAPPING
+        return Cause.HELD_OUTSIDE if self._spares(machine, "I", self.kept_bytes) else Cause.MAPPING
+
+    def _spares(self, machine: Machine, tensor: str, all_bytes: float) -> bool:
+        """Whether DeFiNES spends less at the home of a tensor than writing and reading so many bytes would take."""
+        home = next(memory for memory in machine.memories[1:] if tensor in memory.keeps)
+        needed_pj = all_bytes * 8 / home.word_bits * (home.read_pj + home.write_pj)
+        return self.theirs.energy_by_node_pj().get(home.name, 0.0) < needed_pj
 
     def _dram_cause(self, machine: Machine) -> Cause:
         """The largest of the differences in what is read and written."""

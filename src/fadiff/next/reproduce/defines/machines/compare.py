@@ -32,9 +32,13 @@ class Comparison:
         """
         same = {(row.schedule, row.tile): row for row in self.theirs if row.overlap_mode in ("none", "fully_cached")}
         found = {NAMES[row.schedule] + told_tile(row): (row, same.get((row.schedule, row.tile))) for row in self.ours}
-        best = min(self.theirs, key=lambda row: row.energy_pj)
-        pairs = {name: Pair(ours, theirs) for name, (ours, theirs) in found.items() if theirs is not None}
-        return pairs | {NAMES[BEST]: Pair(found[NAMES[BEST]][0], best)}
+        found[NAMES[BEST]] = found[NAMES[BEST]][0], min(self.theirs, key=lambda row: row.energy_pj)
+        all_bytes = same[SINGLE, None].output_bytes
+        return {
+            name: Pair(ours, theirs, all_bytes - theirs.output_bytes)
+            for name, (ours, theirs) in found.items()
+            if theirs is not None
+        }
 
     @property
     def single(self) -> Pair:

@@ -78,7 +78,7 @@ def _ended(found: Sequence[Comparison]) -> str:
 
 
 def _energies(pair: Pair) -> str:
-    ours, theirs = (row.energy_pj * MJ_PER_PJ for row in pair)
+    ours, theirs = (row.energy_pj * MJ_PER_PJ for row in (pair.ours, pair.theirs))
     return f"{ours:.3f} / {theirs:.3f} ({pair.more:+.1%})"
 
 
