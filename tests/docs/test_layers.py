@@ -16,6 +16,7 @@ LAYERS = (
     ("hardware",),
     ("schedule",),
     ("cost", "execute"),
+    ("agreement",),
     ("search",),
     ("analysis",),
     ("report",),

@@ -17,7 +17,7 @@ from fadiff.next.schedule.nest import Nest
 from fadiff.next.schedule.tiling import inner_edges
 from fadiff.next.search.space import map_space, trip_counts
 from fadiff.workload import DIMS
-from next.search.networks import unmapped
+from next.search.networks import at_dram
 
 AT_ONCE = 100_000
 
@@ -100,7 +100,7 @@ def _orders(running: int, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
 def every_mapping(workload, machine, one, name, nodes, orders=None) -> Every:
     """Every mapping of a layer in its group that fits on its own and completes its sums where it must."""
     i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
-    fusion = pack_schedule(unmapped(workload, machine, one)).fusion
+    fusion = pack_schedule(at_dram(workload, machine, one)).fusion
     fusion = type(fusion)(*(np.asarray(part)[..., [i]] for part in fusion))
     layers = LayerArrays(*(np.asarray(part)[..., [i]] for part in pack_layers(workload)))
     factors, rank = every_choice(machine, np.asarray(fusion.tile)[:, 0].astype(int), nodes, orders)
@@ -144,16 +144,16 @@ def trip_counts_allowed(workload, machine, names) -> list[Trips]:
 
 def may_share(workload, machine, names, trips) -> bool:
     """Whether the rules *aligned* and *whole* let layers share loops."""
-    schedule = unmapped(workload, machine, Group(names, trips, "GNPQX"))
+    schedule = at_dram(workload, machine, Group(names, trips, "GNPQX"))
     barred = barriers(workload, names, inner_edges(workload, names), online_softmax=machine.online_softmax)
     if any(trips._asdict()[loop] > 1 for barrier in barred for loop in barrier.loops):
         return False
-    return not any(set(names) <= set(violation.layers) for violation in rules.aligned(rules.Examined(schedule)))
+    return not any(violation.layers == names for violation in rules.aligned(rules.Examined(schedule)))
 
 
 def may_be_group(workload, machine, names) -> bool:
     """Whether the rules about graphs and machines allow layers to be a group."""
-    examined = rules.Examined(unmapped(workload, machine, Group(names)))
+    examined = rules.Examined(at_dram(workload, machine, Group(names)))
     return not any(True for rule in GRAPH_RULES for _ in rule(examined))
 
 
@@ -162,7 +162,7 @@ GRAPH_RULES = (rules.fusible, rules.fuses, rules.one_sink, rules.repeat, rules.o
 
 def buffer_bytes(workload, machine, one) -> list[float]:
     """Bytes of live buffers while each layer of a group runs, by the rule *fits*."""
-    examined, fuses = rules.Examined(unmapped(workload, machine, one)), machine.structure.fuses
+    examined, fuses = rules.Examined(at_dram(workload, machine, one)), machine.structure.fuses
     need = needs(examined.nest, examined.placement, pack_machine(machine))
     steps = [rules.held_parts(examined, need, one, name, fuses) for name in one.layers]
     return [sum(size for what, size in step.items() if what.startswith("buffer")) for step in steps]
@@ -197,7 +197,9 @@ def every_group(workload, machine, one) -> np.ndarray:
         mine = undominated(np.concatenate([[every.energy_pj, every.cycles], every.kept, besides, waiting]).T)
         a, b = ways[:, None], mine[None]
         joined = a + b
-        joined[:, :, 2 + count : 2 + 2 * count] = np.maximum(*np.broadcast_arrays(a, b))[:, :, 2 + count : 2 + 2 * count]
+        joined[:, :, 2 + count : 2 + 2 * count] = np.maximum(*np.broadcast_arrays(a, b))[
+            :, :, 2 + count : 2 + 2 * count
+        ]
         joined = joined.reshape(-1, ways.shape[1])
         kept, besides, first = (joined[:, 2 + count * j : 2 + count * (j + 1)] for j in range(3))
         ways = undominated(joined[(kept + np.maximum(besides, first) <= usable + 1e-9).all(axis=1)])
@@ -206,7 +208,7 @@ def every_group(workload, machine, one) -> np.ndarray:
 
 def every_sum(workload, machine, one, name) -> Every:
     """An add layer: there is nothing to choose."""
-    evaluation = evaluate(unmapped(workload, machine, one))
+    evaluation = evaluate(at_dram(workload, machine, one))
     i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
     held = np.zeros((len(machine.memories) - 1, 1))
     energy, cycles = evaluation.layer_energy_pj[[i]], evaluation.layer_cycles[[i]]

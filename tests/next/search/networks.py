@@ -3,8 +3,11 @@
 from dataclasses import replace
 from random import Random
 
+import numpy as np
+
 from fadiff.next.hardware import Axis, Bits, Machine, Memory
 from fadiff.next.schedule import Group, Mapping, Schedule, Trips
+from fadiff.next.schedule.arrays import pack_schedule
 from fadiff.workload import DIMS, Dims, Input, Layer, Workload
 
 
@@ -40,10 +43,16 @@ def cut_with(workload: Workload, one: Group) -> tuple[Group, ...]:
     return (*before, one, *after)
 
 
-def unmapped(workload, machine, one) -> Schedule:
-    """A network with one group, every other layer on its own, and nothing said of mappings."""
-    mappings = {layer.name: Mapping.of(machine, {}) for layer in workload.layers if layer.is_mac}
-    return Schedule(workload, machine, cut_with(workload, one), mappings)
+def at_dram(workload: Workload, machine: Machine, one: Group | None = None) -> Schedule:
+    """Every loop of every layer at the first memory, sums innermost; perhaps one group, other layers on their own."""
+    groups = cut_with(workload, one or Group(workload.topological[:1]))
+    macs = {layer.name: i for i, layer in enumerate(workload.layers) if layer.is_mac}
+    inner, orders = (Dims(),) * (len(machine.nodes) - 1), ("GKNPQCRS",) * len(machine.memories)
+    tiles_asked = Schedule(workload, machine, groups, dict.fromkeys(macs, Mapping((Dims(), *inner), orders)))
+    fusion = pack_schedule(tiles_asked).fusion
+    trips = (np.asarray(fusion.shared) * np.asarray(fusion.tile)).astype(int)
+    mappings = {name: Mapping((Dims(*trips[:, i].tolist()), *inner), orders) for name, i in macs.items()}
+    return replace(tiles_asked, mappings=mappings)
 
 
 def memory(name, keeps, size=None, pj=1.0, **settings) -> Memory:

@@ -8,11 +8,22 @@ import pytest
 from fadiff.errors import FadiffError
 from fadiff.next.cost import evaluate
 from fadiff.next.hardware import builtin_machines, load_machine
-from fadiff.next.schedule import Group, Mapping, Schedule
 from fadiff.next.schedule.rules import violations
 from fadiff.next.search import greedy
 from fadiff.workload import Dims, Workload, load_model, zoo_names
-from next.search.networks import FLAT, GEMMINI, MACHINES, NETWORKS, SIMBA, add, mac, machine_with, network, sized
+from next.search.networks import (
+    FLAT,
+    GEMMINI,
+    MACHINES,
+    NETWORKS,
+    SIMBA,
+    add,
+    at_dram,
+    mac,
+    machine_with,
+    network,
+    sized,
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +36,6 @@ def beginnings():
             inputs = tuple(replace(o, source=o.source and f"{name} {o.source}") for o in layer.inputs)
             layers.append(replace(layer, name=f"{name} {layer.name}", inputs=inputs))
     return Workload("beginnings", tuple(layers))
-
-
-def at_dram(workload, machine):
-    """Every loop at the first memory, sums innermost: what no search should be worse than."""
-    orders = dict.fromkeys((m.name for m in machine.memories), "GKNPQCRS")
-    mappings = {x.name: Mapping.of(machine, {"DRAM": x.dims}, orders) for x in workload.layers if x.is_mac}
-    return Schedule(workload, machine, tuple(Group((name,)) for name in workload.topological), mappings)
 
 
 @pytest.mark.parametrize("name", builtin_machines())
@@ -53,7 +57,9 @@ def test_every_layer_is_better_than_with_all_its_loops_at_dram(machine):
 
 
 def test_identical_layers_are_mapped_alike():
-    mappings = greedy(network(mac("a", "K4 C4 P4 Q4"), mac("b", "K4 C4 P4 Q4", "a", epilogue=("relu",))), SIMBA).mappings
+    mappings = greedy(
+        network(mac("a", "K4 C4 P4 Q4"), mac("b", "K4 C4 P4 Q4", "a", epilogue=("relu",))), SIMBA
+    ).mappings
     assert mappings["a"] == mappings["b"]
 
 

@@ -1,7 +1,7 @@
 """The map space: where factors may pay and which orders differ, and that nothing better is left out."""
 
-from dataclasses import replace
 import doctest
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -24,10 +24,21 @@ from fadiff.next.search.space import (
     useful_orders,
 )
 from fadiff.workload import DIMS
-from next.search.networks import unmapped
 from next.search.exhaustive import all_nodes, every_mapping
 from next.search.networks import (
-    EYERISS, FLAT, GEMMINI, MACHINES, OUTPUT_STATIONARY, SIMBA, TPU, group, mac, machine_with, memory, network,
+    EYERISS,
+    FLAT,
+    GEMMINI,
+    MACHINES,
+    OUTPUT_STATIONARY,
+    SIMBA,
+    TPU,
+    at_dram,
+    group,
+    mac,
+    machine_with,
+    memory,
+    network,
 )  # fmt: skip
 
 # Numbers.
@@ -90,7 +101,7 @@ def unsettled(draw):
 @given(unsettled())
 def test_any_whole_factors_are_settled_to_legal_ones(case):
     workload, machine, one, factors = case
-    fusion = pack_schedule(unmapped(workload, machine, one)).fusion
+    fusion = pack_schedule(at_dram(workload, machine, one)).fusion
     settled = settle(factors[..., None], np.asarray(fusion.tile))
     mapping = unpack_mapping(settled[..., 0], np.asarray(fusion.shared)[:, 0].astype(int), ["".join(DIMS)] * 9)
     mapping = replace(mapping, orders=mapping.orders[: len(machine.memories)])

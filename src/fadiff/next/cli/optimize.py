@@ -145,10 +145,10 @@ def optimize(
 
 def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:
     """Why each unfused tensor leaves the chip; what fusing it would cost is priced only after a full search."""
-    from fadiff.next.search.explain.reasons import boundaries
+    from fadiff.next.analysis.why_not import why_not
 
-    found = boundaries(best, objective, priced=priced)  # pyright: ignore[reportArgumentType]
-    return [boundary._asdict() for boundary in found]
+    found = why_not(best, objective, priced=priced)  # pyright: ignore[reportArgumentType]  (checked by the search)
+    return [{key: getattr(entry, key) for key in ("source", "target", "cause", "detail")} for entry in found]
 
 
 def _comparison(best: Evaluation, unfused: Evaluation, greedy: Evaluation) -> Table:

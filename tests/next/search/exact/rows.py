@@ -9,7 +9,7 @@ from fadiff.next.schedule import Schedule
 from fadiff.next.schedule.arrays import pack_schedule, schedule_tiling
 from fadiff.next.search.exact.climb import Mapped, price
 from fadiff.next.search.exact.conditions import Condition, Task
-from next.search.networks import NETWORKS, draw_mapping, group, unmapped
+from next.search.networks import NETWORKS, at_dram, draw_mapping, group
 
 GROUPS = [
     ("conv_chain", group("a")),
@@ -56,7 +56,7 @@ def conditions_in(task: Task, schedule: Schedule) -> dict[str, Condition]:
 
 def drawn(random: Random, name, machine, one) -> Schedule:
     """Any factors and orders at all: they cover the layers, and that is all that is promised."""
-    return redrawn(random, unmapped(NETWORKS[name], machine, one))
+    return redrawn(random, at_dram(NETWORKS[name], machine, one))
 
 
 def redrawn(random: Random, schedule: Schedule) -> Schedule:

@@ -122,7 +122,7 @@ class Climbed:
     """Layers in their groups, some with little room, from starts that fit and starts that do not."""
 
     def __init__(self, name, one, random):
-        self.schedule = unmapped(NETWORKS[name], GEMMINI, one)
+        self.schedule = at_dram(NETWORKS[name], GEMMINI, one)
         self.task = task_of(self.schedule.workload, GEMMINI)
         found = conditions_in(self.task, self.schedule)
         conditions = {name: condition for name, condition in found.items() if name in one.layers}

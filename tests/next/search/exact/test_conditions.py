@@ -10,12 +10,22 @@ from fadiff.next.search.exact.plans import Run
 from fadiff.workload import DIMS
 from next.search.exact.rows import GROUPS, conditions_in
 from next.search.networks import (
-    EYERISS, FLAT, GEMMINI, MACHINES, NETWORKS, PLAIN, SIMBA, group, mac, machine_with, network,
+    EYERISS,
+    FLAT,
+    GEMMINI,
+    MACHINES,
+    NETWORKS,
+    PLAIN,
+    SIMBA,
+    group,
+    mac,
+    machine_with,
+    network,
 )  # fmt: skip
 
 
 def condition(workload, name, one, machine=GEMMINI):
-    return conditions_in(Task(workload, machine), unmapped(workload, machine, one))[name]
+    return conditions_in(Task(workload, machine), at_dram(workload, machine, one))[name]
 
 
 def test_twins_in_the_same_place_share_a_condition():
@@ -105,7 +115,7 @@ def test_tiles_are_what_shared_loops_leave():
 def test_rows_say_of_fusion_what_the_schedule_says(machine):
     for name, one in GROUPS:
         task = Task(NETWORKS[name], machine, dtype=np.float64)
-        schedule = unmapped(NETWORKS[name], machine, one)
+        schedule = at_dram(NETWORKS[name], machine, one)
         conditions = conditions_in(task, schedule)
         rows = task.rows(list(conditions.values()), [task.all_room] * len(conditions), (1.0, 1.0))
         expected = pack_schedule(schedule).fusion
@@ -152,7 +162,7 @@ def test_factors_grow_and_shrink_by_one_so_that_ends_may_be_cut():
     n = DIMS.index("N")
     for node in (1, 5):
         for more in (1, -1):
-            assert (table.T == [n, -1, node, 1, more, -1, 0]).all(axis=1).any()
+            assert ([n, -1, node, 1, more, -1, 0] == table.T).all(axis=1).any()
 
 
 def test_one_move_goes_to_every_loop_order_and_one_changes_nothing():

@@ -181,7 +181,7 @@ class Task:
         return cast("Array", np.asarray(values, dtype=self.dtype))
 
     def _columns(self, rows: Sequence[Sequence[float]]) -> Array:
-        return cast("Array", np.ascontiguousarray(np.array(rows, dtype=self.dtype).T))
+        return cast("Array", np.asarray(np.array(rows).T, dtype=self.dtype, order="C"))
 
     def moves(self, conditions: Sequence[Condition], *, pairs: bool) -> Moves:
         """The moves of each row, padded with moves that change nothing: at least one, and to one of a few widths."""

@@ -21,6 +21,7 @@ from fadiff.next.schedule.barriers import barriers
 from fadiff.next.schedule.ir import SHARED_LOOPS
 from fadiff.next.schedule.tiling import Tiling, group_tiling, inner_edges
 from fadiff.next.search.space import divisors
+from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -234,7 +235,8 @@ def live_bytes(
     steps = np.arange(len(names))
     for name, last in last_use.items():
         layer, first = task.workload[name], name == names[0]
-        sizes = {dim: tiling.tile[name].get(dim, np.full(count, layer.dims._asdict()[dim])) for dim in "GNK"}
+        whole = {dim: size + 0 * tiling.trips[0] for dim, size in zip(DIMS, layer.dims, strict=True)}
+        sizes = whole | tiling.tile[name]
         values, retained = buffer_values(
             np.array(layer.stored, dtype=np.float64)[:, None],
             np.stack(tiling.stored_tile[name]).astype(np.float64),

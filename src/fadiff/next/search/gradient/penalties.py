@@ -127,7 +127,7 @@ def whole(scene: Scene) -> Float[Array, " restarts"]:
 
 def complete(scene: Scene) -> Float[Array, " restarts"]:
     """Sums that a fused producer hands over unfinished: rule *complete*. The paper's model has no such sums."""
-    return jnp.sum(incompleteness(scene.nest), axis=-1)
+    return jnp.sum(incompleteness(scene.nest) + 0 * scene.nest.fusion.copied, axis=-1)
 
 
 def incompleteness(nest: Nest) -> Float[Array, "*batch layers"]:
