@@ -1,6 +1,6 @@
 """Every mapping of a tiny layer, and every schedule of a tiny network: what the search is measured against."""
 
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations, permutations, product
 from typing import NamedTuple
 
@@ -56,16 +56,17 @@ def coverings(size: int, count: int) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(found))
 
 
+@lru_cache(maxsize=64)
 def every_choice(machine, tile, nodes, orders) -> tuple[np.ndarray, np.ndarray]:
-    """``[nodes, 8, ways]`` factors and ``[memories, 8, ways]`` ranks; `orders` by memory, None for all of them.
+    """``[nodes, 8, ways]`` factors and ``[memories, 8, ways]`` ranks; `nodes` by dim, `orders` by memory (None: all).
 
     Loops of one trip have no place in an order: orders that differ in nothing else are tried once.
     """
     count, memories = len(machine.nodes), machine.structure.memories
     tables = []
-    for dim, size in zip(DIMS, tile, strict=True):
-        table = np.ones((len(coverings(size, len(nodes[dim]))), count))
-        table[:, list(nodes[dim])] = coverings(size, len(nodes[dim]))
+    for size, mine in zip(tile, nodes, strict=True):
+        table = np.ones((len(coverings(size, len(mine))), count))
+        table[:, list(mine)] = coverings(size, len(mine))
         tables.append(table)
     picks = np.indices([len(table) for table in tables]).reshape(8, -1)
     factors = np.stack([table[pick].T for table, pick in zip(tables, picks, strict=True)], axis=1)
@@ -79,22 +80,22 @@ def every_choice(machine, tile, nodes, orders) -> tuple[np.ndarray, np.ndarray]:
     parts = []
     for mine in np.split(sorting, starts[1:]):
         masks = [int(running[mine[0]]) >> (8 * m) & 255 for m in range(len(memories))]
-        choices = [_orders(mask, None if orders is None else orders[m]) for m, mask in enumerate(masks[:-1])]
-        choices.append(_orders(masks[-1], ("".join(DIMS),)))
-        ranks = np.array([[[order.index(d) for d in DIMS] for order in chosen] for chosen in product(*choices)])
-        ranks = ranks.transpose(1, 2, 0)
+        choices = [_ranks(mask, None if orders is None else orders[m]) for m, mask in enumerate(masks[:-1])]
+        choices.append(_ranks(masks[-1], ("".join(DIMS),)))
+        chosen = np.indices([len(table) for table in choices]).reshape(len(memories), -1)
+        ranks = np.stack([table[pick].T for table, pick in zip(choices, chosen, strict=True)])
         parts.append((np.repeat(factors[:, :, mine], ranks.shape[-1], axis=-1), np.tile(ranks, mine.size)))
     return np.concatenate([f for f, _ in parts], axis=-1), np.concatenate([r for _, r in parts], axis=-1)
 
 
 @cache
-def _orders(running: int, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The orders of some loops (the bits of a number); of the allowed ones those that differ for them."""
+def _ranks(running: int, allowed: tuple[str, ...] | None) -> np.ndarray:
+    """``[orders, 8]`` orders of some loops (the bits of a number); of the allowed ones those that differ for them."""
     loops = [dim for d, dim in enumerate(DIMS) if running >> d & 1]
     idle = "".join(dim for dim in DIMS if dim not in loops)
-    if allowed is None:
-        return tuple(idle + "".join(order) for order in permutations(loops))
-    return tuple(dict.fromkeys(idle + "".join(d for d in order if d in loops) for order in allowed))
+    every = permutations(loops) if allowed is None else ([d for d in order if d in loops] for order in allowed)
+    orders = dict.fromkeys(idle + "".join(order) for order in every)
+    return np.array([[order.index(dim) for dim in DIMS] for order in orders])
 
 
 def every_mapping(workload, machine, one, name, nodes, orders=None) -> Every:
@@ -103,7 +104,8 @@ def every_mapping(workload, machine, one, name, nodes, orders=None) -> Every:
     fusion = pack_schedule(at_dram(workload, machine, one)).fusion
     fusion = type(fusion)(*(np.asarray(part)[..., [i]] for part in fusion))
     layers = LayerArrays(*(np.asarray(part)[..., [i]] for part in pack_layers(workload)))
-    factors, rank = every_choice(machine, np.asarray(fusion.tile)[:, 0].astype(int), nodes, orders)
+    tile = tuple(np.asarray(fusion.tile)[:, 0].astype(int).tolist())
+    factors, rank = every_choice(machine, tile, tuple(nodes[dim] for dim in DIMS), orders)
     softmax = any("softmax" in workload[n].epilogue for n in one.layers)
     must_hold = one.trips.X > 1 and softmax and name == one.layers[-1]
     spans = [slice(at, at + AT_ONCE) for at in range(0, factors.shape[-1], AT_ONCE)]

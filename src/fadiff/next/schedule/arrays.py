@@ -223,10 +223,10 @@ def fuse(
 
 
 def buffer_values(
-    stored: Float[Any, "rows_cols *batch"],
-    stored_tile: Float[Any, "rows_cols *batch"],
-    halo: Float[Any, "rows_cols *batch"],
-    trips: Float[Any, "rows_cols *batch"],
+    stored: Float[Any, "two ..."],
+    stored_tile: Float[Any, "two ..."],
+    halo: Float[Any, "two ..."],
+    trips: Float[Any, "two ..."],
     waiting: Float[Any, "*batch"],
     channels: Float[Any, "*batch"],
 ) -> tuple[Float[Any, "*batch"], Float[Any, "*batch"]]:

@@ -109,7 +109,7 @@ def find_method(name: str) -> Method:
     """A method by name, or by a former one."""
     if (found := METHODS.get(ALIASES.get(name, name))) is not None:
         return found
-    close = get_close_matches(name, METHODS, n=1)
+    close = get_close_matches(name, [*METHODS, *ALIASES], n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise FadiffError(f"method {name!r} is unknown{hint}: use one of {', '.join(METHODS)}")
 

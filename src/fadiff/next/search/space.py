@@ -121,7 +121,7 @@ def rank_table(orders: tuple[str, ...]) -> Float[np.ndarray, "8 orders"]:
     return np.array([[order.index(d) for order in orders] for d in DIMS], dtype=np.float32)
 
 
-def settle(factors: Float[Array, "nodes 8 *batch"], tile: Float[Array, "8 *batch"]) -> Float[Array, "nodes 8 *batch"]:
+def settle(factors: Float[Array, "nodes 8 *batch"], tile: Float[Array, "8 ..."]) -> Float[Array, "nodes 8 *batch"]:
     """Factors made legal for extents of `tile`: cut off where a dim is covered, the first memory takes what is left.
 
     From the innermost node out a factor is at most ceil(tile / extent below it), so none is idle.

@@ -1,5 +1,6 @@
 """The genetic algorithm: its operators keep genomes valid, its populations keep the best, its runs repeat."""
 
+from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 
@@ -216,9 +217,12 @@ def test_the_best_of_all_mappings_is_found_for_a_small_layer():
 
 
 def test_each_objective_is_better_at_its_own_measure():
-    energy, latency = (found(NETWORKS["conv_chain"], CHIP, objective=objective) for objective in ("energy", "latency"))
-    assert energy.best.energy_pj < min(energy.greedy.energy_pj, latency.best.energy_pj)
-    assert latency.best.cycles <= min(latency.greedy.cycles, energy.best.cycles)
+    workload, longer = NETWORKS["conv_chain"], replace(SMALL, generations=40)
+    energy, latency = (found(workload, CHIP, longer, objective=objective) for objective in ("energy", "latency"))
+    assert energy.best.energy_pj < energy.greedy.energy_pj
+    assert latency.best.cycles < latency.greedy.cycles
+    assert energy.best.energy_pj <= latency.best.energy_pj
+    assert latency.best.cycles <= energy.best.cycles
 
 
 def test_the_same_seed_writes_the_same_bytes(tmp_path):

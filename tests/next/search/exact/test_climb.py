@@ -21,7 +21,19 @@ from fadiff.next.search.space import settle
 from next.oracle import schedules
 from next.search.exact.rows import GROUPS, conditions_in, drawn, priced, redrawn, task_of
 from next.search.exhaustive import every_mapping
-from next.search.networks import EYERISS, FLAT, GEMMINI, NETWORKS, SIMBA, group, mac, machine_with, network, sized
+from next.search.networks import (
+    EYERISS,
+    FLAT,
+    GEMMINI,
+    NETWORKS,
+    SIMBA,
+    at_dram,
+    group,
+    mac,
+    machine_with,
+    network,
+    sized,
+)
 
 WEIGHTS = (1e-4, 1e-3)
 

@@ -17,6 +17,7 @@ from next.search.networks import (
     NETWORKS,
     PLAIN,
     SIMBA,
+    at_dram,
     group,
     mac,
     machine_with,

@@ -40,7 +40,6 @@ class Grouping:
         self._names = workload.topological
         self._at = np.array([self.task.number[name] for name in self._names])
         """Layer numbers in topological order."""
-        self._log_size = np.log(encoding.loop_size)[self._at]
         self._runs: dict[tuple[int, int], tuple[Run, list[Plan]]] = {}
         self._chosen: dict[tuple[int, int, bytes], Int[np.ndarray, " layers"] | None] = {}
         self._first_seat: dict[Plan, int] = {}
@@ -54,11 +53,11 @@ class Grouping:
         """The seat of every layer; raises :class:`OutOfTimeError` when the task's deadline passes.
 
         Runs of layers held together by edges of strength are split at their weakest place until each may be a group
-        whose buffers fit; its trip counts are the legal ones nearest to the mean of what its layers wish.
+        whose buffers fit; its trip counts are the legal ones nearest to what its layers wish on average.
         """
         seats = np.tile(self._alone, (genomes.individuals, 1))
         bond = bonds(self.task, genomes.strength)
-        wish = np.ascontiguousarray(genomes.wish[:, self._at], dtype=np.int8)
+        wish = genomes.wish[:, self._at]
         for i in np.flatnonzero((bond >= STRENGTHS // 2).any(axis=1)):
             if time.monotonic() > self.task.deadline:
                 raise OutOfTimeError
@@ -76,17 +75,15 @@ class Grouping:
             start, stop = runs.pop()
             if stop - start < 2:
                 continue
-            taken = self._taken(start, stop, wish[start:stop])
+            taken = self._taken(start, stop, np.rint(wish[start:stop].mean(axis=0)))
             if taken is not None:
                 yield start, stop, taken
             else:
                 weakest = start + 1 + int(bond[start : stop - 1].argmin())
                 runs += [(start, weakest), (weakest, stop)]
 
-    def _taken(
-        self, start: int, stop: int, wish: Int[np.ndarray, "layers wishes"]
-    ) -> Int[np.ndarray, " layers"] | None:
-        """The seats of a run in the legal plan nearest to what its layers wish; None without one."""
+    def _taken(self, start: int, stop: int, wish: Float[np.ndarray, " wishes"]) -> Int[np.ndarray, " layers"] | None:
+        """The seats of a run in the legal plan nearest to a wish; None without one."""
         key = (start, stop, wish.tobytes())
         if key not in self._chosen:
             if len(self._chosen) == MOST_REMEMBERED:
@@ -95,17 +92,19 @@ class Grouping:
             self._chosen[key] = None if plan is None else self._seat(plan)
         return self._chosen[key]
 
-    def _nearest(self, start: int, stop: int, wish: Int[np.ndarray, "layers wishes"]) -> Plan | None:
+    def _nearest(self, start: int, stop: int, wish: Float[np.ndarray, " wishes"]) -> Plan | None:
+        """The plan of a run whose trips are nearest to shares of its last layer's loops; X is a part of its C."""
+        names = self._names[start:stop]
         if (start, stop) not in self._runs:
-            run = Run(self.task, self._names[start:stop])
-            shared = map(run.plan, run.chosen()) if stop - start == 2 else ()
+            run = Run(self.task, names)
+            shared = map(run.plan, run.chosen()) if len(names) == 2 else ()
             self._runs[start, stop] = run, [plan for plan in shared if plan.group.trips.X > 1]
         run, channel_plans = self._runs[start, stop]
-        wanted = (wish[:, :-1] / SHARES * self._log_size[start:stop]).mean(axis=0)
+        sizes = self.task.workload[names[-1]].dims
+        wanted = wish[:-1] / SHARES * np.log([sizes.G, sizes.N, sizes.P, sizes.Q, sizes.C])
         plan = run.nearest_plan(wanted[:4].tolist())
-        outside = bool(wish[0, -1])
         found = [plan] if plan is not None else []
-        found += [one for one in channel_plans if one.group.nesting.startswith("GX") == outside]
+        found += [one for one in channel_plans if one.group.nesting.startswith("GX") == bool(wish[-1])]
         return min(found, key=lambda one: np.square(np.log(one.group.trips) - wanted).sum(), default=None)
 
     def alone(

@@ -92,7 +92,7 @@ def _peaks(
 
 def _cheapest_pair(
     task: Task, plan: Plan, menus: Sequence[Menu], prices: Sequence[Float[np.ndarray, " mappings"]]
-) -> Int[np.ndarray, "2"] | None:
+) -> Int[np.ndarray, " 2"] | None:
     """The cheapest two mappings that fit together, of all pairs."""
     a, b = (index.ravel() for index in np.meshgrid(*(np.arange(price.size) for price in prices), indexing="ij"))
     held = [np.stack([getattr(menus[0], f)[:, a], getattr(menus[1], f)[:, b]], axis=1) for f in _HELD]

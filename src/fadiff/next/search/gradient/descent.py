@@ -107,7 +107,7 @@ def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequenc
     groups = (random.random((layers, restarts)) < random.uniform(0.1, 1, size=restarts)).cumsum(axis=0)
     if form.shares:
         _share(random, logs, groups, np.asarray(arrays.layers.size))
-    together = groups[np.asarray(arrays.ends.source)] == groups[np.asarray(arrays.ends.target)]
+    together = np.asarray(arrays.ends.source).T @ groups == np.asarray(arrays.ends.target).T @ groups
     flat = np.concatenate([logs.reshape(-1, restarts), np.zeros((1, restarts))])[np.asarray(arrays.unplace)]
     params = Params(
         log_factors=jnp.asarray(np.maximum(flat, 0), jnp.float32),
@@ -231,8 +231,8 @@ def _share(
     groups: Int[np.ndarray, "layers restarts"],
     size: Float[np.ndarray, "8 layers"],
 ) -> None:
-    """Move a part of the first memory's loops into the shared slot, the same in all layers of a group: none in a quarter
-    of the groups, else up to 32 trips, most often of rows only."""
+    """Move a part of the first memory's loops into the shared slot, the same in all layers of a group: none in a
+    quarter of the groups, else up to 32 trips, most often of rows only."""
     shape = (groups.max() + 1, logs.shape[-1])
     target = random.uniform(0, np.log(32), size=(4, *shape))
     target[0] *= random.random(shape) < 0.5

@@ -156,6 +156,7 @@ def apart(happens: Array, function: Any, *arguments: Any) -> Any:  # noqa: ANN40
 
     Otherwise the compiler would compute its results again wherever one of them is used, many times over.
     """
+    function = jax.jit(function)  # traced once
     shapes = jax.eval_shape(function, *arguments)
 
     def nothing(*_: Any) -> Any:  # noqa: ANN401

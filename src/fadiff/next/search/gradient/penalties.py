@@ -1,8 +1,8 @@
 """What a schedule must not do, as numbers that are zero exactly where it does not.
 
 The paper penalizes raw words and factors, squared. Here every quantity is a logarithm of a ratio, so that one lambda
-serves all layers, memories and networks, and what depends on a group is weighted by sigma. :data:`PENALTIES`, at the end,
-names them all.
+serves all layers, memories and networks, and what depends on a group is weighted by sigma. :data:`PENALTIES`, at the
+end, names them all.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import stop_gradient
 
 from fadiff.next.schedule.arrays import buffer_values
@@ -42,6 +42,16 @@ class Scene(NamedTuple):
     wandering: Float[Array, " restarts"]
     squared: bool
     """Whether the excess of an inequality counts squared."""
+
+    @property
+    def trips(self) -> Float[Array, "4 restarts layers"]:
+        """Log shared trips of G, N, P, Q."""
+        return jnp.stack([self.nest.log_product([(SHARED, d)]) for d in SHARED_DIMS])
+
+    @property
+    def edge_trips(self) -> tuple[Float[Array, "4 restarts edges"], Float[Array, "4 restarts edges"]]:
+        """Log shared trips at both ends of every edge."""
+        return self.trips @ self.problem.ends.source, self.trips @ self.problem.ends.target
 
     def hinge(self, excess: Array) -> Array:
         """max(0, excess), or its square; without a pull where the excess is just 0, which `maximum` would have."""
@@ -93,21 +103,15 @@ def align(scene: Scene) -> Float[Array, " restarts"]:
     .. math:: P_{align} = \\sum_{(u, v)} \\sigma_{uv} \\sum_d (\\log tile_u(d) - \\log wanted_{uv}(d))^2
 
     The paper compares shapes, || o_u - i_v ||^2. A consumer's tile of v rows wants stride * v rows of what its producer
-    stores, and that many times P/P' computed ones; where neither shares the dim, nothing is wanted.
+    stores, and P/P' times as many computed ones; where neither shares the dim, nothing is wanted.
     """
-    problem, ends = scene.problem, scene.problem.ends
-    total = jnp.zeros_like(scene.sigma)
-    for i, d in enumerate(SHARED_DIMS):
-        tile, size = scene.nest.fusion.tile[d], problem.layers.size[d][ends.source]
-        made, wanted = tile[:, ends.source], tile[:, ends.target]
-        if d in (P, Q):
-            stored = problem.stored[(P, Q).index(d)][ends.source]
-            wanted = jnp.ceil(jnp.minimum(stored, ends.stride[(P, Q).index(d)] * wanted) * size / stored)
-        ours, theirs = _edge_trips(scene, d)
-        apart = jnp.log(made / wanted) + _slope(theirs - ours)
-        asked = (ours + theirs > ROUNDING) & (ends.whole[i] == 0)
-        total = total + jnp.where(asked, apart**2, 0)
-    return jnp.sum(scene.sigma * total, axis=-1)
+    ends, (ours, theirs) = scene.problem.ends, scene.edge_trips
+    tile = scene.nest.fusion.tile[np.array(SHARED_DIMS)]
+    wanted = jnp.ceil(jnp.minimum(ends.stored, ends.stride * (tile @ ends.target)) * ends.computed / ends.stored)
+    slope = theirs - ours
+    apart = jnp.log(tile @ ends.source / wanted) + slope - stop_gradient(slope)
+    shared = (ours + theirs > ROUNDING) & (ends.whole == 0)
+    return jnp.sum(scene.sigma * jnp.where(shared, apart**2, 0), axis=(0, 2))
 
 
 def whole(scene: Scene) -> Float[Array, " restarts"]:
@@ -118,11 +122,8 @@ def whole(scene: Scene) -> Float[Array, " restarts"]:
     The paper has no such rule. What the operators of a layer need whole needs no penalty: there are no candidates that
     share it.
     """
-    total = jnp.zeros_like(scene.sigma)
-    for i, d in enumerate(SHARED_DIMS):
-        ours, theirs = _edge_trips(scene, d)
-        total = total + (ours**2 + theirs**2) * scene.problem.ends.whole[i]
-    return jnp.sum(scene.sigma * total, axis=-1)
+    ours, theirs = scene.edge_trips
+    return jnp.sum(scene.sigma * scene.problem.ends.whole * (ours**2 + theirs**2), axis=(0, 2))
 
 
 def complete(scene: Scene) -> Float[Array, " restarts"]:
@@ -139,17 +140,6 @@ def incompleteness(nest: Nest) -> Float[Array, "*batch layers"]:
     # Counts in 32 bits may come out a few values off.
     share = nest.past("O", keeper, ()) / nest.layers.output - 1
     return nest.fusion.copied * jnp.log1p(jnp.where(share > ROUNDING, share, 0))
-
-
-def _edge_trips(scene: Scene, d: int) -> tuple[Float[Array, "restarts edges"], Float[Array, "restarts edges"]]:
-    """Log shared trips of a dim at both ends of every edge."""
-    trips = scene.nest.log_product([(SHARED, d)])
-    return trips[:, scene.problem.ends.source], trips[:, scene.problem.ends.target]
-
-
-def _slope(log: Array) -> Array:
-    """0, with the derivative of `log`."""
-    return log - stop_gradient(log)
 
 
 def soft_needs(scene: Scene) -> list[PerLayer]:
@@ -195,10 +185,12 @@ def _buffers(scene: Scene) -> tuple[PerLayer, Bool[Array, "restarts layers"]]:
     trips = jnp.stack([fusion.shared[P], fusion.shared[Q]])
     channels = fusion.tile[G] * fusion.tile[N] * fusion.tile[K]
     values, retained = buffer_values(stored, tile, halo, trips, jnp.ones(()), channels)
-    logs = {d: scene.nest.log_product([(SHARED, d)]) for d in SHARED_DIMS}
-    sides = [jnp.log(stored[i] * jnp.exp(-logs[d]) + jnp.minimum(halo[i], stored[i])) for i, d in enumerate((P, Q))]
-    bytes_each = problem.machine.bits_o / 8
-    return along(stop_gradient(values) * bytes_each, sides[0] + sides[1] - logs[G] - logs[N]), retained
+    groups, batch, *image = scene.trips
+    sides = [
+        jnp.log(rows * jnp.exp(-t) + jnp.minimum(over, rows)) for rows, over, t in zip(stored, halo, image, strict=True)
+    ]
+    bytes_here = stop_gradient(values) * (problem.machine.bits_o / 8)
+    return along(bytes_here, sides[0] + sides[1] - groups - batch), retained
 
 
 def _live(scene: Scene, buffer: PerLayer) -> PerLayer:

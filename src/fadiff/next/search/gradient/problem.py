@@ -14,7 +14,7 @@ from fadiff.next.hardware import MachineArrays, Structure, pack_machine
 from fadiff.next.schedule.arrays import EdgeArrays, LayerArrays, pack_edges, pack_layers
 from fadiff.next.schedule.barriers import barriers
 from fadiff.next.schedule.tiling import group_tiling, inner_edges, leads
-from fadiff.next.search.gradient.candidates import Choice, choices
+from fadiff.next.search.gradient.candidates import SHARED_DIMS, Choice, choices
 from fadiff.next.search.space import map_space
 from fadiff.workload import DIMS
 
@@ -47,16 +47,22 @@ class Table(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """What the penalties ask about edges."""
+    """What the penalties ask about edges; dims are G, N, P, Q."""
 
-    source: Int[Array, " edges"]
-    target: Int[Array, " edges"]
+    source: Float[Array, "layers edges"]
+    """1 at an edge's producer."""
+    target: Float[Array, "layers edges"]
+    """1 at its consumer."""
     fusible: Float[Array, " edges"]
     """1 where the edge may be fused."""
     whole: Float[Array, "4 1 edges"]
-    """1 where G, N, P, Q must not be shared if the edge is fused."""
-    stride: Float[Array, "2 1 edges"]
-    """Rows and columns that the consumer steps over."""
+    """1 where a dim must not be shared if the edge is fused."""
+    stride: Float[Array, "4 1 edges"]
+    """What the consumer steps over, of what the producer stores."""
+    computed: Float[Array, "4 1 edges"]
+    """Sizes of the producer."""
+    stored: Float[Array, "4 1 edges"]
+    """The same after its epilogue."""
     spans: Float[Array, "edges layers"]
     """1 where the cut after a layer lies between an edge's ends."""
     until: Float[Array, "fan_out layers layers"]
@@ -86,7 +92,7 @@ class Form(NamedTuple):
     """What shapes the compiled program besides the sizes of arrays."""
 
     structure: Structure
-    """The machine's, with only those dims at each node for which a factor may pay."""
+    """The machine's, with only those dims at each node for which a factor may pay in some layer."""
     orders: tuple[tuple[str, ...], ...]
     """By memory: the loop orders to choose among."""
     shares: bool
@@ -107,7 +113,8 @@ class Problem(NamedTuple):
 def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings) -> Problem:
     """Pack what a descent with these settings needs."""
     space, whole = map_space(machine), machine.structure
-    useful = tuple("".join(d for d in DIMS if node in space.nodes[d]) for node in range(len(machine.nodes)))
+    looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
+    useful = tuple("".join(d for d in looped if node in space.nodes[d]) for node in range(len(machine.nodes)))
     # Fused outputs arrive from a keeper of sums further in.
     shares = settings.fuse and whole.fuses is not None and whole.keepers("O")[-1] > whole.fuses
     layers = _round_up(len(workload.layers))
@@ -195,25 +202,27 @@ def _packed_edges(workload: Workload, position: Int[np.ndarray, " layers"], laye
 
 
 def _ends(workload: Workload, fusible: Sequence[Edge | None], packed: EdgeArrays, edges: int) -> Ends:
-    source, target, may_fuse = (np.zeros(edges, dtype=np.int64) for _ in range(3))
-    whole, stride = np.zeros((4, 1, edges)), np.ones((2, 1, edges))
+    leaving, count = np.asarray(packed.leaving), len(workload.edges)
+    turn = np.arange(leaving.shape[-1])
+    source, target = np.zeros(edges, dtype=np.int64), np.append(np.zeros(edges, dtype=np.int64), -1)
+    whole, stride, computed, stored = np.zeros((4, 1, edges)), *np.ones((3, 4, 1, edges))
     for i, edge in enumerate(workload.edges):
         source[i], target[i] = workload.depth[edge.source], workload.depth[edge.target]
-        may_fuse[i] = fusible[i] is not None
+        producer, consumer = workload[edge.source], workload[edge.target]
         whole[:, 0, i] = _must_be_whole(workload, edge)
-        if edge.port == "input":
-            stride[:, 0, i] = workload[edge.target].stride
-    leaving = np.asarray(packed.leaving)
-    turn = np.arange(leaving.shape[-1])
-    end = np.append(target, -1)[leaving]
+        stride[2:, 0, i] = consumer.stride if edge.port == "input" else (1, 1)
+        computed[:, 0, i] = [producer.dims[d] for d in SHARED_DIMS]
+        stored[:, 0, i] = [producer.dims.G, producer.dims.N, *producer.stored]
     return Ends(
-        source=_int(source),
-        target=_int(target),
-        fusible=_float(may_fuse),
+        source=_float(source == turn[:, None]),
+        target=_float(target[:-1] == turn[:, None]),
+        fusible=_float(np.pad([edge is not None for edge in fusible], (0, edges - count))),
         whole=_float(whole),
         stride=_float(stride),
-        spans=_float((source[:, None] <= turn) & (turn < target[:, None])),
-        until=_float((turn[:, None] <= turn) & (turn <= end[:, :, None])),
+        computed=_float(computed),
+        stored=_float(stored),
+        spans=_float((source[:, None] <= turn) & (turn < target[:-1, None])),
+        until=_float((turn[:, None] <= turn) & (turn <= target[leaving][:, :, None])),
     )
 
 

@@ -62,8 +62,8 @@ def proximity_logits(
 
     .. math:: l_j = -\\alpha \\sum_m (\\log T_m - \\log d_{j,m})^2
 
-    The paper measures (T - d_j)^2, where 256 and 512 are as far apart as 1 and 257 (setting `distance`), and each slot m
-    on its own (setting `choice`); a whole tuple is near if all its factors are.
+    The paper measures (T - d_j)^2, where 256 and 512 are as far apart as 1 and 257 (setting `distance`), and each slot
+    m on its own (setting `choice`); a whole tuple is near if all its factors are.
     """
     parts = range(points.shape[-1])
     return -alpha * sum(((point[:, None, m, :] - points[:, :, m, None]) ** 2 for m in parts), jnp.float32(0))
@@ -222,6 +222,7 @@ def settled(
     excess = jnp.sum(logs[1:SHARED] - legal[1:SHARED], axis=0)
     logs = logs + stop_gradient(legal - logs)
     each = [jnp.unstack(of_node) for of_node in jnp.unstack(logs)]
-    useful = [(node, d) for node, dims in enumerate(form.structure.dims) for d in range(8) if DIMS[d] in dims]
-    places = [*useful, *((SHARED, d) for d in SHARED_DIMS if form.shares)]
+    dims = [[d for d in range(8) if DIMS[d] in dims] for dims in form.structure.dims]
+    places = [(node, d) for node, mine in enumerate(dims) for d in mine]
+    places += [(SHARED, d) for d in dims[0] if d in SHARED_DIMS and form.shares]
     return Relaxed({(node, d): each[node][d] for node, d in places}, excess, wandering, sigma), whole

@@ -112,17 +112,17 @@ class SmoothNest(UsefulNest):
         """By irrelevant dim the terms a_l * log t_l of how often a tensor passes a memory."""
         above = [loop for loop in self.loops_above(memory) if (loop.node, loop.dim) in self.logs]
         terms: dict[int, list[Array]] = {}
-        further_in: list[Array] = []
+        further_in = self._added([])
         for node in sorted({loop.node for loop in above}, reverse=True):
             here = [(loop, self.logs[node, loop.dim]) for loop in above if loop.node == node]
             relevant = [(loop, log) for loop, log in here if loop.dim in RELEVANT_DIMS[tensor]]
             for loop, log in here:
                 if loop.dim in RELEVANT_DIMS[tensor]:
                     continue
-                inside = [jnp.where(other.rank > loop.rank, log, 0) for other, log in relevant]
-                degree = 1 - jnp.exp(-sum([*inside, *further_in], jnp.zeros_like(log)))
+                inside = sum((jnp.where(other.rank > loop.rank, log, 0) for other, log in relevant), further_in)
+                degree = 1 - jnp.exp(-inside)
                 if node == SHARED and memory != self.structure.home(tensor):
                     degree = degree + (1 - degree) * stop_gradient(self.fusion.grouped)
                 terms.setdefault(loop.dim, []).append(degree * log)
-            further_in += [log for _, log in relevant]
+            further_in = sum((log for _, log in relevant), further_in)
         return terms

@@ -77,7 +77,7 @@ class Model(NamedTuple):
     machine: MachineArrays
     runs: Bool[Array, "free 1 layers"]
     """Whether a free factor may differ from 1: its dim has more than one trip."""
-    exponents: Float[Array, "2"]
+    exponents: Float[Array, " 2"]
     """The objective, energy^a * latency^b; a number, so that all objectives share a compiled program."""
 
 
