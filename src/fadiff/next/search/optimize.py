@@ -52,9 +52,9 @@ METHODS: dict[str, Method] = {
     "descent": _lazily("joint", "descent"),
     "layerwise": _lazily("layerwise", "layerwise"),
     "layerwise-tuned": _lazily("layerwise", "layerwise_tuned"),
-    "genetic": _lazily("evolutionary", "genetic", extra="baselines"),
-    "bayesian": _lazily("evolutionary", "bayesian", extra="baselines"),
-    "random": _lazily("evolutionary", "random_search"),
+    "genetic": _lazily("evolutionary.genetic", "genetic", extra="baselines"),
+    "bayesian": _lazily("evolutionary.bayesian", "bayesian", extra="baselines"),
+    "random": _lazily("evolutionary.random_search", "random_search"),
     "greedy": _only_greedy,
 }
 """Search methods by name."""
