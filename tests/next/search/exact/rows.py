@@ -9,6 +9,8 @@ from fadiff.next.schedule import Schedule
 from fadiff.next.schedule.arrays import pack_schedule, schedule_tiling
 from fadiff.next.search.exact.climb import Mapped, price
 from fadiff.next.search.exact.conditions import Condition, Task
+from fadiff.next.search.exact.menus import Menu, outermost, scattered, subset
+from fadiff.next.search.space import settle
 from next.search.networks import NETWORKS, at_dram, draw_mapping, group
 
 GROUPS = [
@@ -80,3 +82,17 @@ def priced(task: Task, schedule: Schedule, rooms, weights, *, alone=False) -> Ma
     order = np.tile(np.arange(len(names)), (len(orders), 1))
     rows = task.rows(list(conditions.values()), rooms, weights)
     return price(task.machine.structure, orders, rows, factors, order, task.numbers, alone=alone)
+
+
+def rough_menus(task, every, random):
+    """Mappings that nothing has climbed from: every loop at the first memory, and random ones, as far as they fit."""
+    task64 = Task(task.workload, task.machine, dtype=np.float64)
+    menus = {}
+    for condition in dict.fromkeys(condition for plan in every for condition in plan.conditions):
+        starts = [outermost(task), *(scattered(task, condition, random) for _ in range(5))]
+        rows = task64.rows([condition] * 6, [task.all_room] * 6, (1.0, 1.0))
+        factors = settle(np.stack([start.factors for start in starts], axis=-1), rows.fusion.tile)
+        order = np.stack([start.order for start in starts], axis=-1)
+        found = price(task.machine.structure, task.space.orders, rows, factors, order, task64.numbers)
+        menus[condition] = subset(Menu(*map(np.asarray, found)), np.isfinite(found.price))
+    return menus

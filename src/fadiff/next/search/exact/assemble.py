@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ PRICES_OF_ROOM = np.concatenate([[0.0], np.geomspace(1e-4, 10.0, 16)])
 """Multipliers tried for the bytes that a group keeps, in units of the network's price per whole memory."""
 NEAR = 1e-3
 """A choice of mappings is good enough if none can be cheaper by more than this share."""
+MOST_COMBINATIONS = 2**14
+"""Combinations of mappings up to which all are tried."""
 MOST_SUMS = 512
 """Sums of kept bytes that are told apart while the mappings of a group are combined."""
 
@@ -52,7 +55,7 @@ def fill(
         best = int(prices[0].argmin())
         return Filled(plan, (_one(mine[0], best),), float(prices[0][best])) if prices[0][best] < worth else None
     if len(mine) == 2:
-        chosen = _cheapest_pair(task, plan, mine, prices)
+        chosen = _cheapest_of_all(task, plan, mine, prices)
     else:
         chosen = _cheapest_fitting(task, plan, mine, prices, worth)
     if chosen is None:
@@ -65,8 +68,13 @@ def fill(
 
 def fits(task: Task, plan: Plan, chosen: Sequence[Menu]) -> bool:
     """Whether the mappings of a group's layers fit together in every memory."""
+    return bool((_excess(task, plan, chosen) <= _SLACK).all())
+
+
+def _excess(task: Task, plan: Plan, chosen: Sequence[Menu]) -> Float[np.ndarray, " memories"]:
+    """By how many bytes a group overfills each memory at its fullest; negative where it does not."""
     running, kept, waiting = (np.concatenate([getattr(m, f) for m in chosen], axis=1) for f in _HELD)
-    return bool((_peaks(task, plan, running, kept, waiting) <= np.array(task.all_room.running)[:, None] + _SLACK).all())
+    return _peaks(task, plan, running, kept, waiting).max(axis=1) - np.array(task.all_room.running)
 
 
 _HELD = ("running", "kept", "waiting")
@@ -90,16 +98,16 @@ def _peaks(
     return peaks
 
 
-def _cheapest_pair(
+def _cheapest_of_all(
     task: Task, plan: Plan, menus: Sequence[Menu], prices: Sequence[Float[np.ndarray, " mappings"]]
-) -> Int[np.ndarray, " 2"] | None:
-    """The cheapest two mappings that fit together, of all pairs."""
-    a, b = (index.ravel() for index in np.meshgrid(*(np.arange(price.size) for price in prices), indexing="ij"))
-    held = [np.stack([getattr(menus[0], f)[:, a], getattr(menus[1], f)[:, b]], axis=1) for f in _HELD]
+) -> Int[np.ndarray, " layers"] | None:
+    """The cheapest mappings that fit together, of all combinations."""
+    every = np.indices([price.size for price in prices]).reshape(len(prices), -1)
+    held = [np.stack([getattr(m, f)[:, i] for m, i in zip(menus, every, strict=True)], axis=1) for f in _HELD]
     fit = (_peaks(task, plan, *held) <= np.array(task.all_room.running)[:, None, None] + _SLACK).all(axis=(0, 1))
-    total = np.where(fit, prices[0][a] + prices[1][b], np.inf)
+    total = sum((price[i] for price, i in zip(prices, every, strict=True)), np.where(fit, 0.0, np.inf))
     best = int(total.argmin())
-    return np.array([a[best], b[best]]) if np.isfinite(total[best]) else None
+    return every[:, best] if np.isfinite(total[best]) else None
 
 
 def _cheapest_fitting(
@@ -111,8 +119,30 @@ def _cheapest_fitting(
 ) -> Int[np.ndarray, " layers"] | None:
     """The cheapest mapping of each layer of a longer group, as far as the room in the memory that fuses decides.
 
-    Memories that are the home of a tensor elsewhere are checked at the end: they rarely keep anything.
+    Where they overfill another memory, the home of a tensor, all combinations are tried if they are few; of many the
+    mapping that keeps most there is left out, until all fit.
     """
+    left = [price.copy() for price in prices]
+    while (chosen := _cheapest_where_fused(task, plan, menus, left, worth)) is not None:
+        picked = [_one(menu, int(i)) for menu, i in zip(menus, chosen, strict=True)]
+        excess = _excess(task, plan, picked)
+        if (excess <= _SLACK).all():
+            return chosen
+        if prod(price.size for price in prices) <= MOST_COMBINATIONS:
+            return _cheapest_of_all(task, plan, menus, prices)
+        layer = int(np.argmax([menu.kept[excess.argmax(), 0] for menu in picked]))
+        left[layer][chosen[layer]] = np.inf
+    return None
+
+
+def _cheapest_where_fused(
+    task: Task,
+    plan: Plan,
+    menus: Sequence[Menu],
+    prices: Sequence[Float[np.ndarray, " mappings"]],
+    worth: float,
+) -> Int[np.ndarray, " layers"] | None:
+    """The cheapest mapping of each layer that fit together in the memory that fuses."""
     assert task.fusing is not None
     here, capacity = task.fusing, task.all_room.running[task.fusing]
     width = max(p.size for p in prices)
@@ -148,9 +178,7 @@ def _cheapest_fitting(
         better = _cheapest(allowed[level], kept, float(rooms[level]), min(worth, lowest))
         if better is not None:
             lowest, chosen = float(price[layer, better].sum()), better
-    if not np.isfinite(lowest):
-        return None
-    return chosen if fits(task, plan, [_one(menu, int(i)) for menu, i in zip(menus, chosen, strict=True)]) else None
+    return chosen if np.isfinite(lowest) else None
 
 
 def _cheapest(
