@@ -8,8 +8,6 @@ idle. In the paper's plain form each slot picks a number on its own.
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations
-from math import comb
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 SHARED_DIMS = tuple(DIMS.index(dim) for dim in "GNPQ")
 """The dims that groups of the descent share, in the order of their trip counts; there is no channel loop."""
 MOST_DRAWN = 2048
-"""Tuples looked at before they are thinned out: all exact ones where they are fewer, and as many with cut ends."""
+"""Tuples drawn before they are thinned out: exact ones, and as many with cut ends."""
 APART = 0.6
 """A tuple with cut ends stands at least so far (in log factors) from all others, or it brings nothing new."""
 CUT_WORTH = 0.5
@@ -102,36 +100,25 @@ def _tuples(size: int, slots: tuple[_Slot, ...], slack: int, cap: int) -> Tuples
 
     Of axes that a dim has for itself it uses no fewer lanes than the most possible over `slack`.
     """
-    most = np.array([slot.most for slot in slots])
+    most = [slot.most for slot in slots]
     random = np.random.default_rng([size, *most])
-    corners = 1 + np.diag(most - 1)
-    found = np.concatenate([corners, _exact(size, most, random), _cut(size, slots, random)])
+    corners = np.diag(most) + 1 - np.eye(len(slots), dtype=np.int64)
+    found = np.concatenate([corners, _exact(size, slots, random), _cut(size, slots, random)])
     found = np.unique(_settled(size, slots, found), axis=0)
     lanes = np.where([slot.is_alone for slot in slots], found, 1).prod(axis=1)
     return _thin(size, slots, found[lanes * slack >= lanes.max()], cap)
 
 
-def _exact(size: int, most: Int[np.ndarray, " slots"], random: np.random.Generator) -> Tuples:
-    """Factorizations of the size: every way to spread its primes over the slots, or some where there are too many."""
-    found = np.ones((1, most.size), dtype=np.int64)
+def _exact(size: int, slots: tuple[_Slot, ...], random: np.random.Generator) -> Tuples:
+    """Factorizations: every prime goes to a random slot. Each tuple has weights of its own, drawn so that of a power of
+    a prime all factorizations are equally likely."""
+    weights = random.dirichlet(np.ones(len(slots)), MOST_DRAWN).cumsum(axis=1)
+    found = np.ones((MOST_DRAWN, len(slots)), dtype=np.int64)
     for prime, power in prime_factors(size):
-        ways = prime ** _compositions(power, most.size, random)
-        pairs = np.arange(len(found) * len(ways))
-        if pairs.size > MOST_DRAWN:
-            pairs = random.choice(pairs, MOST_DRAWN, replace=False)
-        found = found[pairs // len(ways)] * ways[pairs % len(ways)]
-        found = found[(found <= most).all(axis=1)]
-    return found
-
-
-def _compositions(total: int, parts: int, random: np.random.Generator) -> Tuples:
-    """Ordered sums of `parts` numbers from 0 that make `total`, by the places of bars between them: all, or some."""
-    places = total + parts - 1
-    if comb(places, parts - 1) <= MOST_DRAWN:
-        bars = np.array(list(combinations(range(places), parts - 1)))
-    else:
-        bars = np.sort(np.argsort(random.random((MOST_DRAWN, places)), axis=1)[:, : parts - 1], axis=1)
-    return np.diff(np.pad(bars, [(0, 0), (1, 1)], constant_values=((0, 0), (-1, places))), axis=1) - 1
+        for _ in range(power):
+            slot = (random.random((MOST_DRAWN, 1)) > weights[:, :-1]).sum(axis=1)
+            found[np.arange(MOST_DRAWN), slot] *= prime
+    return found[(found <= [slot.most for slot in slots]).all(axis=1)]
 
 
 def _cut(size: int, slots: tuple[_Slot, ...], random: np.random.Generator) -> Tuples:

@@ -19,8 +19,6 @@ from fadiff.next.search.space import map_space
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jax import Array
     from jaxtyping import Float, Int
 
@@ -117,28 +115,40 @@ def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings
     useful = tuple("".join(d for d in looped if node in space.nodes[d]) for node in range(len(machine.nodes)))
     # Fused outputs arrive from a keeper of sums further in.
     shares = settings.fuse and whole.fuses is not None and whole.keepers("O")[-1] > whole.fuses
-    layers = _round_up(len(workload.layers))
-    edges = _round_up(max(1, len(workload.edges)))
+    fusible = [edge for edge in workload.edges if shares and is_fusible(workload, edge)]
     position = np.array([workload.depth[layer.name] for layer in workload.layers])
-    fusible = [edge if shares and is_fusible(workload, edge) else None for edge in workload.edges]
+    layers, edges = _round_up(len(workload.layers)), _round_up(len(workload.edges))
     tables, placed, parts = _tables(tuple(choices(workload, machine, settings)), len(useful) + 1, layers, settings)
     unplace = np.full(parts, placed.size)
     unplace[placed[placed < parts]] = np.flatnonzero(placed < parts)
-    packed = _packed_edges(workload, position, layers, edges)
+
+    def padded(rows: object, fill: float) -> Array:
+        """Rows of the workload's layers put in topological order, as columns, and padding after them."""
+        values = np.asarray(rows, dtype=np.float32)
+        columns = np.full((layers, *values.shape[1:]), fill, dtype=np.float32)
+        columns[position] = values
+        return cast("Array", np.ascontiguousarray(columns.T))
+
+    # Halos do not depend on how far a group reaches beyond a layer's consumers, where rows are stored as computed; so
+    # those of the whole network, fused wherever it may be, stand for those of any group.
+    ahead, blank = leads(workload, fusible), {"addends", "is_mac", "repeat"}
+    of_layers = {name: np.asarray(values).T for name, values in pack_layers(workload)._asdict().items()}
+    of_edges = {name: np.asarray(values).T for name, values in _sorted_edges(workload)._asdict().items()}
+    numbers = {name: len(workload.edges) if name in ("arriving", "leaving") else 0 for name in of_edges}
+    packed = EdgeArrays(**{name: _fanned(padded(of_edges[name], fill), fill, edges) for name, fill in numbers.items()})
     arrays = ProblemArrays(
-        layers=_packed_layers(workload, position, layers),
+        layers=LayerArrays(**{name: padded(values, name not in blank) for name, values in of_layers.items()}),
         edges=packed,
-        ends=_ends(workload, fusible, packed, edges),
+        ends=_ends(workload, fusible, np.asarray(packed.leaving), edges),
         machine=MachineArrays(*map(_float, pack_machine(machine))),
-        stored=_padded([layer.stored for layer in workload.layers], position, layers, 1),
-        halo=_halo(workload, [edge for edge in fusible if edge is not None], position, layers),
+        stored=padded([layer.stored for layer in workload.layers], 1),
+        halo=padded([[a.halo for a in ahead.get(layer.name, ())] or [0, 0] for layer in workload.layers], 0),
         tables=tables,
-        place=_int(placed),
-        unplace=_int(unplace),
+        place=cast("Array", placed),
+        unplace=cast("Array", unplace),
     )
-    return Problem(
-        Form(Structure(whole.keeps, useful, whole.fuses), space.orders, shares), arrays, position, len(fusible)
-    )
+    form = Form(Structure(whole.keeps, useful, whole.fuses), space.orders, shares)
+    return Problem(form, arrays, position, len(workload.edges))
 
 
 def is_fusible(workload: Workload, edge: Edge) -> bool:
@@ -150,7 +160,7 @@ def _tables(
     rows: tuple[Choice, ...], slots: int, layers: int, settings: DescentSettings
 ) -> tuple[tuple[Table, ...], Int[np.ndarray, " places"], int]:
     """Tables of choices by number of candidates, the place of each factor in them, and how many parts they have."""
-    widest = max(settings.max_candidates, *(len(choice.factors) for choice in rows)) if rows else 1
+    widest = max([settings.max_candidates, *(len(choice.factors) for choice in rows)])
     widths = sorted({*(width for width in WIDTHS if width < widest), widest})
     parts = max((len(choice.slots) for choice in rows), default=1)
     flat, tables = np.full((slots, 8, layers), -1), list[Table]()
@@ -170,39 +180,23 @@ def _tables(
     return tuple(tables), np.where(flat < 0, start, flat).reshape(-1), start
 
 
-def _packed_layers(workload: Workload, position: Int[np.ndarray, " layers"], layers: int) -> LayerArrays:
-    blank = {"addends", "is_mac", "repeat"}
-    packed = pack_layers(workload)._asdict()
-    return LayerArrays(
-        **{name: _padded(np.asarray(v).T, position, layers, name not in blank) for name, v in packed.items()}
-    )
-
-
-def _packed_edges(workload: Workload, position: Int[np.ndarray, " layers"], layers: int, edges: int) -> EdgeArrays:
-    packed, none = pack_edges(workload), len(workload.edges)
-    target = np.array([*(workload.depth[edge.target] for edge in workload.edges), -1])
+def _sorted_edges(workload: Workload) -> EdgeArrays:
+    """The edges, those that leave a layer in the order of their targets, the last first."""
+    packed, target = pack_edges(workload), np.array([*(workload.depth[edge.target] for edge in workload.edges), -1])
     leaving = np.asarray(packed.leaving)
-    leaving = np.take_along_axis(leaving, np.argsort(-target[leaving], axis=0, kind="stable"), axis=0)
-
-    def lists(values: object, fill: int) -> Float[np.ndarray, "fan layers"]:
-        array = np.asarray(_padded(np.asarray(values).T, position, layers, fill))
-        return np.pad(array, [(0, _power_of_two(len(array)) - len(array)), (0, 0)], constant_values=fill)
-
-    def numbers(values: object) -> Array:
-        return _int(np.where((array := lists(values, none)) == none, edges, array))
-
-    return EdgeArrays(
-        arriving=numbers(packed.arriving),
-        input_channels=_float(lists(packed.input_channels, 0)),
-        is_weight=_float(lists(packed.is_weight, 0)),
-        is_addend=_float(lists(packed.is_addend, 0)),
-        leaving=numbers(leaving),
-        is_output=_padded(packed.is_output, position, layers, 0),
-    )
+    order = np.argsort(-target[leaving], axis=0, kind="stable")
+    return packed._replace(leaving=cast("Array", np.take_along_axis(leaving, order, axis=0)))
 
 
-def _ends(workload: Workload, fusible: Sequence[Edge | None], packed: EdgeArrays, edges: int) -> Ends:
-    leaving, count = np.asarray(packed.leaving), len(workload.edges)
+def _fanned(values: Array, none: int, edges: int) -> Array:
+    """Lists per layer padded to a power of two; number `none`, where it is one, becomes `edges`."""
+    lists = np.asarray(values)
+    if lists.ndim > 1:
+        lists = np.pad(lists, [(0, _power_of_two(len(lists)) - len(lists)), (0, 0)], constant_values=none)
+    return cast("Array", np.where(lists == none, edges, lists).astype(np.int32) if none else lists)
+
+
+def _ends(workload: Workload, fusible: list[Edge], leaving: Int[np.ndarray, "fan_out layers"], edges: int) -> Ends:
     turn = np.arange(leaving.shape[-1])
     source, target = np.zeros(edges, dtype=np.int64), np.append(np.zeros(edges, dtype=np.int64), -1)
     whole, stride, computed, stored = np.zeros((4, 1, edges)), *np.ones((3, 4, 1, edges))
@@ -216,7 +210,7 @@ def _ends(workload: Workload, fusible: Sequence[Edge | None], packed: EdgeArrays
     return Ends(
         source=_float(source == turn[:, None]),
         target=_float(target[:-1] == turn[:, None]),
-        fusible=_float(np.pad([edge is not None for edge in fusible], (0, edges - count))),
+        fusible=_float(np.pad([edge in fusible for edge in workload.edges], (0, edges - len(workload.edges)))),
         whole=_float(whole),
         stride=_float(stride),
         computed=_float(computed),
@@ -230,29 +224,13 @@ def _must_be_whole(workload: Workload, edge: Edge) -> list[bool]:
     """Whether G, N, P, Q must not be shared across a fused edge, by the rules *whole* and *aligned*."""
     barred = {loop for bar in barriers(workload, (), (edge,), online_softmax=False) for loop in bar.loops}
     pair = (edge.source, edge.target)
-    shared = np.ones((5, 2), dtype=np.int64) + np.eye(5, 2, dtype=np.int64)  # G twice, or N twice
-    aligned = group_tiling(workload, pair, inner_edges(workload, pair), shared).aligned
+    twice = np.ones((5, 2), dtype=np.int64) + np.eye(5, 2, dtype=np.int64)  # G, or N
+    aligned = group_tiling(workload, pair, inner_edges(workload, pair), twice).aligned
     return [not aligned[0], not aligned[1] or "N" in barred, "P" in barred, "Q" in barred]
 
 
-def _halo(workload: Workload, fusible: list[Edge], position: Int[np.ndarray, " layers"], layers: int) -> Array:
-    """Halos do not depend on how far a group reaches beyond a layer's consumers, where rows are stored as computed;
-    so those of the whole network, fused wherever it may be, stand for those of any group."""
-    known = leads(workload, fusible)
-    halos = [[ahead.halo for ahead in known.get(layer.name, ())] or [0, 0] for layer in workload.layers]
-    return _padded(halos, position, layers, 0)
-
-
-def _padded(rows: object, position: Int[np.ndarray, " layers"], layers: int, fill: float) -> Array:
-    """Rows of the workload's layers put in topological order, as columns, and padding after them."""
-    values = np.asarray(rows, dtype=np.float32)
-    columns = np.full((layers, *values.shape[1:]), fill, dtype=np.float32)
-    columns[position] = values
-    return cast("Array", np.ascontiguousarray(columns.T))
-
-
 def _round_up(number: int) -> int:
-    return -(-number // LAYER_STEP) * LAYER_STEP
+    return -(-max(number, 1) // LAYER_STEP) * LAYER_STEP
 
 
 def _power_of_two(number: int) -> int:
@@ -262,7 +240,3 @@ def _power_of_two(number: int) -> int:
 
 def _float(values: object) -> Array:
     return cast("Array", np.asarray(values, dtype=np.float32))
-
-
-def _int(values: object) -> Array:
-    return cast("Array", np.asarray(values, dtype=np.int32))

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from fadiff.next.search.gradient.settings import DescentSettings
     from fadiff.next.search.gradient.smooth_nest import Logs
 
+    Point = Float[Array, "rows parts restarts"]
+    Points = Float[Array, "rows width parts"]
+    OfCandidates = Float[Array, "rows width restarts"]
+    Noise = OfCandidates | float
     Scalar = Float[Array, ""] | float
-    Noise = Float[Array, "rows width restarts"] | float
 
 
 class Params(NamedTuple):
@@ -55,9 +58,7 @@ class Integers(NamedTuple):
     """ceil(size/shared)"""
 
 
-def proximity_logits(
-    point: Float[Array, "rows parts restarts"], points: Float[Array, "rows width parts"], alpha: Scalar
-) -> Float[Array, "rows width restarts"]:
+def proximity_logits(point: Point, points: Points, alpha: Scalar) -> OfCandidates:
     """Logits of candidates d_j by proximity to the continuous T.
 
     .. math:: l_j = -\\alpha \\sum_m (\\log T_m - \\log d_{j,m})^2
@@ -69,9 +70,7 @@ def proximity_logits(
     return -alpha * sum(((point[:, None, m, :] - points[:, :, m, None]) ** 2 for m in parts), jnp.float32(0))
 
 
-def gumbel_softmax(
-    logits: Float[Array, "rows width restarts"], noise: Noise, tau: Scalar
-) -> tuple[Float[Array, "rows width restarts"], Int[Array, "rows restarts"]]:
+def gumbel_softmax(logits: OfCandidates, noise: Noise, tau: Scalar) -> tuple[OfCandidates, Int[Array, "rows restarts"]]:
     """Probabilities of the candidates, and the number of the chosen one.
 
     .. math:: p_j = \\frac{\\exp((l_j + g_j)/\\tau)}{\\sum_k \\exp((l_k + g_k)/\\tau)}, \\qquad g_j \\sim Gumbel(0, 1)
@@ -90,13 +89,8 @@ def gumbel_softmax(
 
 @jax.custom_vjp
 def expect(
-    point: Float[Array, "rows parts restarts"],
-    points: Float[Array, "rows width parts"],
-    bar: Float[Array, "rows width 1"],
-    noise: Noise,
-    alpha: Scalar,
-    tau: Scalar,
-) -> tuple[Float[Array, "rows parts restarts"], Int[Array, "rows restarts"]]:
+    point: Point, points: Points, bar: Float[Array, "rows width 1"], noise: Noise, alpha: Scalar, tau: Scalar
+) -> tuple[Point, Int[Array, "rows restarts"]]:
     """The expected candidate, and the number of the chosen one.
 
     .. math:: \\hat d = \\sum_j p_j d_j, \\qquad
@@ -108,8 +102,8 @@ def expect(
 
 
 def _expect_forward(
-    point: Array, points: Array, bar: Array, noise: Noise, alpha: Scalar, tau: Scalar
-) -> tuple[tuple[Array, Array], Float[Array, "rows parts parts restarts"]]:
+    point: Point, points: Points, bar: Array, noise: Noise, alpha: Scalar, tau: Scalar
+) -> tuple[tuple[Point, Array], Float[Array, "rows parts parts restarts"]]:
     rows, width, parts = points.shape
     probabilities, chosen = gumbel_softmax(proximity_logits(point, points, alpha) + bar, noise, tau)
     squares = (points[..., :, None] * points[..., None, :]).reshape(rows, width, parts * parts)
@@ -126,9 +120,7 @@ def _expect_backward(slope: Array, gradient: tuple[Array, Array]) -> tuple[Array
 expect.defvjp(_expect_forward, _expect_backward)
 
 
-def choose(
-    table: Table, log_factors: Float[Array, "rows parts restarts"], noise: Noise, tau: Scalar, settings: DescentSettings
-) -> Float[Array, "rows parts restarts"]:
+def choose(table: Table, log_factors: Point, noise: Noise, tau: Scalar, settings: DescentSettings) -> Point:
     """Log factors: forward of the chosen integers, backward of the expectation.
 
     In log space the expectation is geometric. Without `straight_through` it is the forward value too.
@@ -155,43 +147,10 @@ def place(
     return jnp.concatenate([parts, jnp.zeros_like(parts[:1])])[where]
 
 
-def _place_forward(parts: Array, where: Array, unplace: Array) -> tuple[Array, tuple[Array, Array]]:
-    return cast("Array", place(parts, where, unplace)), (where, unplace)
-
-
-def _place_backward(residual: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
-    where, unplace = residual
-    return cast("Array", place(gradient, unplace, where)), None, None
-
-
-place.defvjp(_place_forward, _place_backward)
-
-
-def relax(
-    form: Form,
-    problem: ProblemArrays,
-    settings: DescentSettings,
-    params: Params,
-    noise: Float[Array, " noise"] | None,
-    tau: Scalar,
-) -> tuple[Relaxed, Integers]:
-    """The schedule that the parameters stand for; `noise` holds :func:`noise_size` numbers."""
-    restarts = params.log_factors.shape[-1]
-    chosen: list[Array] = [jnp.zeros((0, restarts))]
-    part = candidate = 0
-    for table in problem.tables:
-        rows, width, parts = table.logs.shape
-        here = params.log_factors[part : part + rows * parts].reshape(rows, parts, restarts)
-        size = rows * width * restarts
-        drawn = 0.0 if noise is None else noise[candidate : candidate + size].reshape(rows, width, restarts)
-        chosen.append(choose(table, here, drawn, tau, settings).reshape(-1, restarts))
-        part, candidate = part + rows * parts, candidate + size
-    layers = problem.layers.size.shape[-1]
-    placed = cast("Array", place(jnp.concatenate(chosen), problem.place, problem.unplace))
-    logs = jnp.swapaxes(placed.reshape(-1, 8, layers, restarts), 2, 3)
-    sigma = jax.nn.sigmoid(params.sigma_logits).T * problem.ends.fusible
-    below = -params.log_factors if settings.distance == "log" else 1 - jnp.exp(params.log_factors)
-    return settled(form, problem, settings, logs, jnp.sum(jnp.maximum(below, 0) ** 2, axis=0), sigma)
+place.defvjp(
+    lambda parts, where, unplace: (place(parts, where, unplace), (where, unplace)),
+    lambda both, gradient: (place(gradient, both[1], both[0]), None, None),
+)
 
 
 def noise_size(problem: ProblemArrays, restarts: int) -> int:
@@ -199,30 +158,46 @@ def noise_size(problem: ProblemArrays, restarts: int) -> int:
     return restarts * sum(prod(table.logs.shape[:2]) for table in problem.tables)
 
 
-def settled(
-    form: Form,
-    problem: ProblemArrays,
-    settings: DescentSettings,
-    logs: Float[Array, "slots 8 restarts layers"],
-    wandering: Float[Array, " restarts"],
-    sigma: Float[Array, "restarts edges"],
+def relax(
+    form: Form, problem: ProblemArrays, settings: DescentSettings, params: Params, noise: Array, tau: Scalar
 ) -> tuple[Relaxed, Integers]:
-    """Factors made legal as :func:`~fadiff.next.search.space.settle` does, which changes no whole tuple.
+    """The schedule that the parameters stand for; `noise` holds :func:`noise_size` numbers."""
+    layers, restarts = problem.layers.size.shape[-1], params.log_factors.shape[-1]
+    chosen: list[Array] = [jnp.zeros((0, restarts))]
+    part = candidate = 0
+    for table in problem.tables:
+        rows, width, parts = table.logs.shape
+        here = params.log_factors[part : part + rows * parts].reshape(rows, parts, restarts)
+        drawn = noise[candidate : candidate + rows * width * restarts].reshape(rows, width, restarts)
+        chosen.append(choose(table, here, drawn, tau, settings).reshape(-1, restarts))
+        part, candidate = part + rows * parts, candidate + rows * width * restarts
+    placed = cast("Array", place(jnp.concatenate(chosen), problem.place, problem.unplace))
+    logs = jnp.swapaxes(placed.reshape(-1, 8, layers, restarts), 2, 3)
+    below = -params.log_factors if settings.distance == "log" else 1 - jnp.exp(params.log_factors)
+    wandering = jnp.sum(jnp.maximum(below, 0) ** 2, axis=0)
+    sigma = jax.nn.sigmoid(params.sigma_logits).T * problem.ends.fusible
+    logs, excess, integers = settled(problem, settings, logs)
+    each = [jnp.unstack(of_node) for of_node in jnp.unstack(logs)]
+    dims = [[d for d in range(8) if DIMS[d] in dims] for dims in form.structure.dims]
+    places = [(node, d) for node, mine in enumerate(dims) for d in mine]
+    places += [(SHARED, d) for d in dims[0] if d in SHARED_DIMS and form.shares]
+    return Relaxed({(node, d): each[node][d] for node, d in places}, excess, wandering, sigma), integers
 
-    Where slots choose on their own, the first memory takes what they leave, size / (product of the others).
+
+def settled(
+    problem: ProblemArrays, settings: DescentSettings, logs: Float[Array, "slots 8 restarts layers"]
+) -> tuple[Float[Array, "slots 8 restarts layers"], Float[Array, "8 restarts layers"], Integers]:
+    """Log factors made legal, by how much they were not, and their integers.
+
+    Whole tuples are legal. Where slots choose on their own, the first memory takes what they leave, size / (product of
+    the others), and :func:`~fadiff.next.search.space.settle` cuts off what is too much.
     """
     size = problem.layers.size[:, None, :]
     values = jnp.exp(stop_gradient(logs))
     values = jnp.round(values) if settings.straight_through else values
     tile = jnp.ceil(size / values[SHARED])
-    whole = Integers(settle(values[:SHARED], tile), jnp.ceil(size / tile), tile)
+    integers = Integers(settle(values[:SHARED], tile), jnp.ceil(size / tile), tile)
     if settings.choice == "integers":
         logs = jnp.concatenate([jnp.log(size)[None] - jnp.sum(logs[1:], axis=0, keepdims=True), logs[1:]])
-    legal = jnp.log(jnp.concatenate([whole.factors, whole.shared[None]]))
-    excess = jnp.sum(logs[1:SHARED] - legal[1:SHARED], axis=0)
-    logs = logs + stop_gradient(legal - logs)
-    each = [jnp.unstack(of_node) for of_node in jnp.unstack(logs)]
-    dims = [[d for d in range(8) if DIMS[d] in dims] for dims in form.structure.dims]
-    places = [(node, d) for node, mine in enumerate(dims) for d in mine]
-    places += [(SHARED, d) for d in dims[0] if d in SHARED_DIMS and form.shares]
-    return Relaxed({(node, d): each[node][d] for node, d in places}, excess, wandering, sigma), whole
+    legal = jnp.log(jnp.concatenate([integers.factors, integers.shared[None]]))
+    return logs + stop_gradient(legal - logs), jnp.sum(logs[1:SHARED] - legal[1:SHARED], axis=0), integers
