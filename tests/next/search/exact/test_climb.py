@@ -1,7 +1,6 @@
 """Climbing: prices are the exact evaluator's, no move makes a mapping illegal, and a climb ends where none helps."""
 
 from dataclasses import replace
-from functools import cache
 from random import Random
 
 import numpy as np
@@ -13,7 +12,7 @@ from fadiff.next.schedule import rules
 from fadiff.next.schedule.arrays import unpack_mapping
 from fadiff.next.schedule.capacity import needs
 from fadiff.next.search.exact import menus
-from fadiff.next.search.exact.climb import moved, price
+from fadiff.next.search.exact.climb import Moves, moved, price
 from fadiff.next.search.exact.conditions import Room, Task
 from fadiff.next.search.exact.menus import Row, full_array, outermost, paired, pinned, scattered, solve, start_from
 from fadiff.next.search.exact.menus import alone as best_alone
@@ -149,10 +148,10 @@ class Climbed:
                 self.rows.append(Row(condition, start, Room(tuple(running), tuple(kept))))
         self.found = solve(self.task, self.rows, WEIGHTS, pairs=False)
 
-    def tried(self, factors, order):
-        """Mappings of all rows, priced in 64 bits."""
-        task = Task(self.task.workload, GEMMINI, dtype=np.float64)
-        rows = task.rows([row.condition for row in self.rows], [row.room for row in self.rows], WEIGHTS)
+    def tried(self, factors, order, of=None):
+        """Mappings of all rows, or of some, priced in 64 bits."""
+        task, of = Task(self.task.workload, GEMMINI, dtype=np.float64), of or self.rows
+        rows = task.rows([row.condition for row in of], [row.room for row in of], WEIGHTS)
         tile = np.asarray(rows.fusion.tile)
         factors = settle(factors, tile if factors.ndim == 3 else tile[:, None])
         return price(GEMMINI.structure, task.space.orders, rows, factors, order, task.numbers)
@@ -231,15 +230,35 @@ def test_a_climb_that_stops_early_goes_on_from_where_it_stopped(climbs, monkeypa
     assert all(np.array_equal(a, b) for a, b in zip(again, climb.found, strict=True))
 
 
-def test_moves_in_pairs_are_never_worse_and_end_where_no_two_help(climbs):
-    improved = 0
+@pytest.fixture(scope="module")
+def paired_climbs(climbs):
+    """Some climbs, taken on by moves in pairs: the climb, the rows that had found something, and what was found."""
+    found = []
     for climb in climbs[:3]:
-        after = [i for i in range(len(climb.rows)) if np.isfinite(climb.found.price[i])]
-        rows = [climb.rows[i]._replace(start=start_from(climb.found, i)) for i in after]
-        found = solve(climb.task, rows, WEIGHTS, pairs=True)
-        assert (found.price <= climb.found.price[after] * (1 + 1e-6)).all()
-        improved += int((found.price < climb.found.price[after] * (1 - 1e-6)).sum())
+        fitting = np.flatnonzero(np.isfinite(climb.found.price))
+        rows = [climb.rows[i]._replace(start=start_from(climb.found, i)) for i in fitting]
+        found.append((climb, fitting, solve(climb.task, rows, WEIGHTS, pairs=True)))
+    return found
+
+
+def test_moves_in_pairs_are_never_worse_than_single_ones(paired_climbs):
+    improved = 0
+    for climb, fitting, found in paired_climbs:
+        before = climb.found.price[fitting]
+        assert (found.price <= before * (1 + 1e-6)).all()
+        improved += int((found.price < before * (1 - 1e-6)).sum())
     assert improved
+
+
+def test_pairs_end_where_no_two_moves_help(paired_climbs):
+    climb, fitting, found = paired_climbs[0]
+    rows = [climb.rows[i] for i in fitting]
+    moves = climb.task.moves([row.condition for row in rows], pairs=True)
+    first, second = np.triu_indices(moves.dim.shape[0])
+    tile = np.array([row.condition.tile for row in rows]).T[:, None]
+    once = moved(found.factors[:, :, None], found.order[:, None], Moves(*(part[first] for part in moves)), tile)
+    twice = moved(*once, Moves(*(part[second] for part in moves)), tile)
+    assert (climb.tried(*twice, rows).price.min(axis=0) >= found.price * (1 - 1e-5)).all()
 
 
 # Small layers reach their optimum.
@@ -250,21 +269,21 @@ LAYERS = {
     "convolution": mac("a", "K4 C4 P4 Q4 R3"),
     "strided convolution": mac("a", "K4 C2 P6 Q5 R3", stride=(2, 2)),
     "depthwise": mac("a", "G6 P5 Q4 R3 S3"),
-    "odd convolution": mac("a", "K6 C5 P5 Q3 R3"),
 }
 CHIPS = {
-    "roomy": GEMMINI,
     "tight": sized(GEMMINI, scratchpad=96, accumulator=16),
     "tiny": sized(GEMMINI, scratchpad=40, accumulator=4),
     "lopsided": machine_with(sized(GEMMINI, scratchpad=128, accumulator=256, rows=8, cols=2), overlap="none"),
-    "flat": FLAT,
-    "little flat": sized(FLAT, buffer=48, spad=12, lanes=2),
+    "flat": sized(FLAT, buffer=48, spad=12, lanes=2),
 }
+MISSED = {("gemm of 7 rows", "tight"): 1.001, ("gemm", "flat"): 1.05}
+"""Factors may change in two places at once, in three they may not."""
 
 
-@cache
-def shortfall(layer, chip) -> float:
-    """By how much the best of many climbs misses the best of all mappings over useful nodes and orders."""
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_small_layer_reaches_the_optimum_of_all_its_mappings_or_is_known_to_miss_it(layer, chip):
+    """Of all whole factors over the useful nodes, in all orders of the search."""
     machine, workload = CHIPS[chip], network(LAYERS[layer])
     task = task_of(workload, machine)
     every = every_mapping(workload, machine, group("a"), "a", task.space.nodes, task.space.orders)
@@ -272,4 +291,6 @@ def shortfall(layer, chip) -> float:
     weights = (1 / every.energy_pj[best], 1 / every.cycles[best])
     condition = task.alone("a")
     found = paired(task, best_alone(task, [condition], weights, seed=0, starts=16), weights)[condition]
-    return float((weights[0] * found.energy_pj + weights[1] * found.cycles).min()) / every.best(weights)
+    reached = float((weights[0] * found.energy_pj + weights[1] * found.cycles).min())
+    assert every.best(weights) <= reached * (1 + 1e-5)
+    assert reached <= every.best(weights) * MISSED.get((layer, chip), 1.0001)

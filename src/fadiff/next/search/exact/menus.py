@@ -179,7 +179,7 @@ def scattered(task: Task, condition: Condition, random: np.random.Generator) -> 
 def alone(
     task: Task, conditions: Sequence[Condition], weights: tuple[float, float], seed: int, starts: int
 ) -> dict[Condition, Menu]:
-    """Mappings of each layer on its own, climbed to from many starts; the best two of each."""
+    """Mappings of each layer on its own, climbed to from many starts; the best two of each that differ in price."""
     random = np.random.default_rng(seed)
     rows: list[Row] = []
     for condition in conditions:
@@ -191,7 +191,9 @@ def alone(
     result: dict[Condition, Menu] = {}
     for i, condition in enumerate(conditions):
         ranked = i * starts + np.argsort(price[i * starts : (i + 1) * starts], kind="stable")
-        result[condition] = subset(found, ranked[np.isfinite(price[ranked])][:2])
+        ranked = ranked[np.isfinite(price[ranked])]
+        different = np.append(True, price[ranked][1:] > price[ranked][:-1])[: ranked.size]
+        result[condition] = subset(found, ranked[different][:2])
     # Where not even a full array fits, a start that unrolls nothing does, or the network fits in no way.
     stuck = [condition for condition, menu in result.items() if not size_of(menu)]
     if stuck:

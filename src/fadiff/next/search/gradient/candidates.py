@@ -34,7 +34,7 @@ SHARED_DIMS = tuple(DIMS.index(dim) for dim in "GNPQ")
 """The dims that groups of the descent share, in the order of their trip counts; there is no channel loop."""
 MOST_DRAWN = 2048
 """Tuples drawn before they are thinned out: exact ones, and as many with cut ends."""
-APART = 0.6
+APART = 0.45
 """A tuple with cut ends stands at least so far (in log factors) from all others, or it brings nothing new."""
 CUT_WORTH = 0.5
 """Of tuples that are equally far from all others those with cut ends count so much."""
@@ -133,7 +133,7 @@ def _cut(size: int, slots: tuple[_Slot, ...], random: np.random.Generator) -> Tu
     for slot in turns.T:
         share = np.where(is_axis[slot] & (random.random(MOST_DRAWN) < 0.5), 1, random.random(MOST_DRAWN))
         share[(np.array(rank)[slot] == 0) & (random.random(MOST_DRAWN) < 0.5)] = 0
-        trips = np.minimum(np.ceil(left**share), most[slot]).astype(np.int64)
+        trips = np.minimum(np.rint(left**share), most[slot]).astype(np.int64)
         trips = _ceil(left, _ceil(left, trips))
         found[np.arange(MOST_DRAWN), slot] = trips
         left = _ceil(left, trips)

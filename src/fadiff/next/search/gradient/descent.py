@@ -5,6 +5,7 @@ All restarts run as one batch; steps run in one compiled loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -17,15 +18,13 @@ import optax
 from fadiff.next.schedule.arrays import pack_mappings
 from fadiff.next.schedule.nest import SHARED
 from fadiff.next.search.gradient.candidates import SHARED_DIMS
-from fadiff.next.search.gradient.loss import Seen, apart, choose_orders, look, loss, price_orders
+from fadiff.next.search.gradient.loss import Seen, apart, choose_orders, look, loss, price_orders, set_scene
 from fadiff.next.search.gradient.penalties import PENALTIES
 from fadiff.next.search.gradient.problem import Form, Problem, ProblemArrays
 from fadiff.next.search.gradient.relaxation import Integers, Params, Relaxed, noise_size, relax
 from fadiff.next.search.gradient.settings import Anneal, DescentSettings, anneal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jax import Array
     from jaxtyping import Float, Int
 
@@ -39,6 +38,9 @@ LEANING = 2.0
 """Logit of sigma at the start."""
 PERTURBATION = 0.7
 """Standard deviation of a perturbed log factor: about a factor of two."""
+
+
+_Pulled = tuple[Relaxed, Callable[[Relaxed], tuple[Params]], Integers]
 
 
 class Last(NamedTuple):
@@ -127,18 +129,15 @@ def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequenc
 def step(problem: Problem, settings: DescentSettings, state: State, count: int) -> State:
     """Take `count` steps of Adam on the loss of every restart."""
     for done in range(0, count, STEPS_PER_CALL):
-        now = anneal(settings, int(state.step), STEPS_PER_CALL)
-        state = _descend(problem.form, problem.arrays, settings, state, now, min(STEPS_PER_CALL, count - done))
+        state = _descend(problem, settings, state, int(state.step), min(STEPS_PER_CALL, count - done))
     return state
 
 
 def read_out(problem: Problem, settings: DescentSettings, state: State) -> Proposals:
     """The integers, orders and sigmas that the state stands for, without noise."""
     # One step that stands still, at the end of the schedule: it runs in the program that is compiled already.
-    end = anneal(settings, settings.steps, STEPS_PER_CALL)
-    still = replace(settings, learning_rate=0.0, sigma_rate=0.0)
-    state = _descend(problem.form, problem.arrays, still, state, end, 1)
-    (integers, sigma, seen), layer = jax.device_get(state.last), problem.position
+    state = _descend(problem, replace(settings, learning_rate=0.0, sigma_rate=0.0), state, settings.steps, 1)
+    (integers, sigma, seen), layer = cast("Last", jax.device_get(state.last)), problem.position
     is_mac = np.asarray(problem.arrays.layers.is_mac)[layer] > 0
     # P_valid speaks of the continuous factors; what is proposed are integers.
     broken = [i for i, penalty in enumerate(PENALTIES) if penalty.name != "valid"]
@@ -146,9 +145,9 @@ def read_out(problem: Problem, settings: DescentSettings, state: State) -> Propo
         factors=np.where(is_mac, np.rint(integers.factors).astype(np.int64).transpose(2, 0, 1, 3)[..., layer], 1),
         orders=np.asarray(state.orders).swapaxes(0, 1)[..., layer],
         trips=np.rint(integers.shared[list(SHARED_DIMS)]).astype(np.int64).swapaxes(0, 1)[..., layer],
-        sigma=sigma.astype(np.float64)[:, : problem.edges],
-        log_edp=np.log(seen.energy_pj.astype(np.float64) * 1e-6) + np.log(seen.cycles.astype(np.float64)),
-        penalty=seen.penalties.astype(np.float64)[broken].sum(axis=0),
+        sigma=np.asarray(sigma, dtype=np.float64)[:, : problem.edges],
+        log_edp=np.log(np.asarray(seen.energy_pj) * 1e-6) + np.log(np.asarray(seen.cycles)),
+        penalty=np.asarray(seen.penalties)[broken].sum(axis=0),
     )
 
 
@@ -158,11 +157,16 @@ def _adam(settings: DescentSettings) -> optax.GradientTransformationExtraArgs:
     return optax.partition({name: optax.adam(rate) for name, rate in rates.items()}, Params("factors", "sigma"))  # pyright: ignore[reportArgumentType]
 
 
+def _descend(problem: Problem, settings: DescentSettings, state: State, start: int, count: int) -> State:
+    """`count` steps, with the numbers that are due from step `start` on."""
+    schedule = anneal(settings, start, STEPS_PER_CALL)
+    return cast("State", _compiled(problem.form, problem.arrays, settings, state, schedule, count))
+
+
 @partial(jax.jit, static_argnames="form")
-def _descend(
+def _compiled(
     form: Form, problem: ProblemArrays, settings: DescentSettings, state: State, schedule: Anneal, count: int
 ) -> State:
-    """`count` steps; those of the schedule are numbered from 0."""
     size = noise_size(problem, settings.restarts)
     considered = (PROPOSED_ORDERS + 1) * state.orders[0].size
     longest = max(size, 2 * considered)
@@ -172,26 +176,24 @@ def _descend(
     gumbel = -jnp.log(-jnp.log(pool))
 
     def one_step(i: Array, state: State) -> State:
-        now: Anneal = jax.tree.map(lambda numbers: numbers[i], schedule)
+        now = Anneal(*(numbers[i] for numbers in schedule))
         start = jax.random.bits(jax.random.fold_in(state.key, state.step)) % jnp.uint32(longest)
         noise = now.noise * jax.lax.dynamic_slice(gumbel, (start,), (size,))
-        drawn = jax.lax.dynamic_slice(pool, (start,), (2 * considered,))
-        orders = _considered(form, state.orders, drawn[:considered])
-        draw = -jnp.log(-jnp.log(drawn[considered:])).reshape(-1, *orders.shape[2:])
-
-        def relaxed_schedule(params: Params) -> tuple[Relaxed, Integers]:
-            return relax(form, problem, settings, params, noise, now.tau)
+        drawn = jax.lax.dynamic_slice(pool, (start,), (considered,))
+        draw = jax.lax.dynamic_slice(gumbel, (start + considered,), (considered,))
+        orders = _considered(form, state.orders, drawn)
 
         def total_loss(relaxed: Relaxed) -> tuple[Array, Seen]:
-            seen = look(form, problem, settings, relaxed, integers, chosen)
+            seen = look(set_scene(form, problem, settings, relaxed, integers, chosen))
             return jnp.sum(loss(seen, settings, now)), seen
 
-        relaxed, pull, integers = jax.vjp(relaxed_schedule, state.params, has_aux=True)
-        happens = now.tau > 0
-        arguments = (integers, relaxed.sigma, orders, now.weight)
-        price, known = apart(happens, partial(price_orders, form, problem, settings), *arguments)
-        chosen = choose_orders(settings, orders, price, known, draw, now.tau)
-        slopes, seen = apart(happens, jax.grad(total_loss, has_aux=True), relaxed)
+        relaxing = partial(relax, form, problem, settings, noise=noise, tau=now.tau)
+        relaxed, pull, integers = cast("_Pulled", jax.vjp(relaxing, state.params, has_aux=True))
+        due = now.tau > 0
+        pricing = partial(price_orders, form, problem, settings)
+        price, known = apart(due, pricing, integers, relaxed.sigma, orders, now.weight)
+        chosen = choose_orders(settings, orders, price, known, draw.reshape(price.shape), now.tau)
+        slopes, seen = apart(due, jax.grad(total_loss, has_aux=True), relaxed)
         update, optimizer = _adam(settings).update(pull(slopes)[0], state.optimizer)
         params = cast("Params", optax.apply_updates(state.params, update))
         return State(params, optimizer, chosen.orders, state.key, state.step + 1, Last(integers, relaxed.sigma, seen))

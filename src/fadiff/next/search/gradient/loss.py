@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fadiff.next.cost.model import layer_costs
-from fadiff.next.schedule.arrays import Fusion, MappingArrays, fuse
+from fadiff.next.schedule.arrays import MappingArrays, fuse
 from fadiff.next.schedule.capacity import tiles
 from fadiff.next.search.driver import EXPONENTS
 from fadiff.next.search.gradient.candidates import SHARED_DIMS
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from fadiff.next.search.gradient.relaxation import Integers, Relaxed
     from fadiff.next.search.gradient.settings import Anneal, DescentSettings
 
-SHARED_RANK = np.array([SHARED_DIMS.index(d) if d in SHARED_DIMS else 0 for d in range(8)], dtype=np.float32)
-"""Nesting of the shared loops: G, N, P, Q."""
+    Considered = Int[Array, "considered memories restarts layers"]
+    """Numbers of loop orders."""
+    OfConsidered = Float[Array, "considered restarts layers"]
+
 Known = dict[tuple[object, ...], Any]
 """Counts and extents of a nest, by what they are of."""
 _KNOWN = ("count", "held", "last", "innermost", "slides")
@@ -55,38 +57,37 @@ def price_orders(
     settings: DescentSettings,
     integers: Integers,
     sigma: Float[Array, "restarts edges"],
-    orders: Int[Array, "considered memories restarts layers"],
+    orders: Considered,
     weight: Float[Array, ""],
-) -> tuple[Float[Array, "considered restarts layers"], Known]:
+) -> tuple[OfConsidered, Known]:
     """The price of every layer in each of the considered orders, and what the exact nest counts in each.
 
     A layer adds to log EDP its shares of energy and latency, and to the loss its unfinished sums if it is fused:
 
     .. math:: price_o = E_o / \\bar E + D_o / \\bar D + \\lambda\\, P_{complete,o}
     """
-    # One axis more, of the considered orders, after dims.
+    # One axis more, of the considered orders, before restarts.
     shared, tile = integers.shared[:, None], integers.tile[:, None]
-    fusion = fuse(problem.edges, sigma, shared, SHARED_RANK[:, None, None, None], tile)
+    fusion = fuse(problem.edges, sigma, shared, _nesting(4), tile)
     mapping = MappingArrays(integers.factors[:, :, None], _ranks(form, orders))
     nest = UsefulNest(form.structure, problem.layers, mapping, fusion, alone=not form.shares)
     costs = layer_costs(nest, problem.machine)
     tiles(nest, problem.machine)  # its counts are wanted too
-    energy, cycles = (values * problem.layers.repeat for values in (costs.energy_pj, costs.cycles))
-    a, b = EXPONENTS[settings.objective]
-    price = a * energy / jnp.sum(energy[:1], axis=-1, keepdims=True)
-    price = price + b * cycles / jnp.sum(cycles[:1], axis=-1, keepdims=True)
     complete = [penalty.name for penalty in PENALTIES].index("complete")
-    price = price + weight * settings.weights[complete] * incompleteness(nest)
+    price = weight * settings.weights[complete] * incompleteness(nest)
+    for exponent, cost in zip(EXPONENTS[settings.objective], (costs.energy_pj, costs.cycles), strict=True):
+        repeated = cost * problem.layers.repeat
+        price = price + exponent * repeated / jnp.sum(repeated[:1], axis=-1, keepdims=True)
     known = {key: values for key, values in nest.known.items() if key[0] in _KNOWN}
     return jnp.broadcast_to(price, (len(orders), *integers.tile.shape[1:])), known
 
 
 def choose_orders(
     settings: DescentSettings,
-    orders: Int[Array, "considered memories restarts layers"],
-    price: Float[Array, "considered restarts layers"],
+    orders: Considered,
+    price: OfConsidered,
     known: Known,
-    gumbel: Float[Array, "considered restarts layers"],
+    gumbel: OfConsidered,
     tau: Float[Array, ""],
 ) -> Chosen:
     """Take one of the considered orders of every layer.
@@ -94,14 +95,19 @@ def choose_orders(
     Loop orders are a third relaxed choice: one is drawn with :math:`p_o = softmax_o(-\\log price_o / \\tau)`.
     """
     score = -jnp.log(price + 1e-20)
-    if settings.orders == "drawn":
-        score = score / tau + gumbel
-    best = jnp.argmax(score, axis=0)
+    best = jnp.argmax(score / tau + gumbel if settings.orders == "drawn" else score, axis=0)
 
     def take(values: Array) -> Array:
         return reduce(lambda rest, i: jnp.where(best == i, values[i], rest), range(1, len(values)), values[0])
 
     return Chosen(take(orders), {key: take(values) for key, values in known.items()})
+
+
+def _nesting(ndim: int) -> Array:
+    """Ranks of the shared loops by dim, G, N, P, Q from the outermost in."""
+    ranks = np.zeros((8, *([1] * (ndim - 1))), dtype=np.float32)
+    ranks[list(SHARED_DIMS)] += np.arange(len(SHARED_DIMS)).reshape(-1, *ranks.shape[1:])
+    return cast("Array", ranks)
 
 
 def _ranks(form: Form, orders: Int[Array, "*considered memories restarts layers"]) -> tuple[Array, ...]:
@@ -113,27 +119,30 @@ def _ranks(form: Form, orders: Int[Array, "*considered memories restarts layers"
     )
 
 
-def look(
-    form: Form,
-    problem: ProblemArrays,
-    settings: DescentSettings,
-    relaxed: Relaxed,
-    integers: Integers,
-    chosen: Chosen,
-) -> Seen:
-    """Price a relaxed schedule."""
-    rank = SHARED_RANK[:, None, None]
-    fusion: Fusion = fuse(problem.edges, relaxed.sigma, integers.shared, rank, integers.tile)
-    mapping = MappingArrays(integers.factors, _ranks(form, chosen.orders))
+def set_scene(
+    form: Form, problem: ProblemArrays, settings: DescentSettings, relaxed: Relaxed, integers: Integers, chosen: Chosen
+) -> Scene:
+    """A relaxed schedule as a nest with gradients."""
+    fusion = fuse(problem.edges, relaxed.sigma, integers.shared, _nesting(3), integers.tile)
     nest = SmoothNest(
-        form.structure, problem.layers, mapping, fusion, alone=not form.shares, known=dict(chosen.known),
-        logs=relaxed.logs, smooth=settings.gradient == "smooth",
-    )  # fmt: skip
-    costs = layer_costs(nest, problem.machine)
-    scene = Scene(problem, nest, relaxed.sigma, relaxed.excess, relaxed.wandering, settings.hinge == "squared")
+        form.structure,
+        problem.layers,
+        MappingArrays(integers.factors, _ranks(form, chosen.orders)),
+        fusion,
+        alone=not form.shares,
+        known=dict(chosen.known),
+        logs=relaxed.logs,
+        smooth=settings.gradient == "smooth",
+    )
+    return Scene(problem, nest, relaxed.sigma, relaxed.excess, relaxed.wandering, settings.hinge == "squared")
+
+
+def look(scene: Scene) -> Seen:
+    """Price a relaxed schedule."""
+    costs, repeat = layer_costs(scene.nest, scene.problem.machine), scene.problem.layers.repeat
     return Seen(
-        energy_pj=jnp.sum(costs.energy_pj * problem.layers.repeat, axis=-1),
-        cycles=jnp.sum(costs.cycles * problem.layers.repeat, axis=-1),
+        energy_pj=jnp.sum(costs.energy_pj * repeat, axis=-1),
+        cycles=jnp.sum(costs.cycles * repeat, axis=-1),
         penalties=jnp.stack([penalty.excess(scene) for penalty in PENALTIES]),
     )
 
@@ -157,9 +166,12 @@ def apart(happens: Array, function: Any, *arguments: Any) -> Any:  # noqa: ANN40
     Otherwise the compiler would compute its results again wherever one of them is used, many times over.
     """
     function = jax.jit(function)  # traced once
-    shapes = jax.eval_shape(function, *arguments)
+    shapes: Any = jax.eval_shape(function, *arguments)
+
+    def zeros(leaf: jax.ShapeDtypeStruct) -> Array:
+        return jnp.zeros(leaf.shape, leaf.dtype)
 
     def nothing(*_: Any) -> Any:  # noqa: ANN401
-        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return jax.tree.map(zeros, shapes)
 
-    return jax.lax.cond(happens, function, nothing, *arguments)
+    return cast("Any", jax.lax.cond(happens, function, nothing, *arguments))

@@ -197,7 +197,7 @@ def _fanned(values: Array, none: int, edges: int) -> Array:
 
 
 def _ends(workload: Workload, fusible: list[Edge], leaving: Int[np.ndarray, "fan_out layers"], edges: int) -> Ends:
-    turn = np.arange(leaving.shape[-1])
+    turn = np.arange(len(leaving.T))
     source, target = np.zeros(edges, dtype=np.int64), np.append(np.zeros(edges, dtype=np.int64), -1)
     whole, stride, computed, stored = np.zeros((4, 1, edges)), *np.ones((3, 4, 1, edges))
     for i, edge in enumerate(workload.edges):

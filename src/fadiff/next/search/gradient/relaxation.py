@@ -147,10 +147,15 @@ def place(
     return jnp.concatenate([parts, jnp.zeros_like(parts[:1])])[where]
 
 
-place.defvjp(
-    lambda parts, where, unplace: (place(parts, where, unplace), (where, unplace)),
-    lambda both, gradient: (place(gradient, both[1], both[0]), None, None),
-)
+def _place_forward(parts: Array, where: Array, unplace: Array) -> tuple[Array, tuple[Array, Array]]:
+    return cast("Array", place(parts, where, unplace)), (where, unplace)
+
+
+def _place_backward(there: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
+    return cast("Array", place(gradient, there[1], there[0])), None, None
+
+
+place.defvjp(_place_forward, _place_backward)
 
 
 def noise_size(problem: ProblemArrays, restarts: int) -> int:

@@ -103,10 +103,10 @@ def anneal(settings: DescentSettings, start: int, count: int) -> Anneal:
     steps, last = jnp.arange(start, start + count), max(settings.steps - 1, 1)
 
     def geometric(begin: float, end: float) -> Array:
-        return schedules.exponential_decay(begin, last, end / begin, end_value=end)(steps)
+        return jnp.asarray(schedules.exponential_decay(begin, last, end / begin, end_value=end)(steps))
 
     return Anneal(
         tau=geometric(settings.tau_start, settings.tau_end),
-        noise=schedules.linear_schedule(settings.noise_start, 0.0, last)(steps),
+        noise=jnp.asarray(schedules.linear_schedule(settings.noise_start, 0.0, last)(steps)),
         weight=geometric(settings.lambda_start, settings.lambda_end),
     )
