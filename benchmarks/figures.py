@@ -1,4 +1,4 @@
-"""Draws what a schedule decides: who is fused with whom, what that keeps in L2, and what it costs.
+"""Draws what a schedule decides: who is fused with whom, what that keeps on chip, and what it costs.
 
     python -m benchmarks.figures
     python -m benchmarks.figures SCHEDULE.json --name mine --out .
@@ -17,9 +17,12 @@ import numpy as np
 import typer
 
 from fadiff import Schedule, evaluate, greedy, load_schedule
-from fadiff.cli.tables import kilobytes, short
+from fadiff.analysis.breakdown import Breakdown, LayerCost, breakdown
+from fadiff.cli.tables import bytes_text, short
 from fadiff.files import write_text
-from fadiff.report.breakdown import LayerCost, breakdown
+from fadiff.hardware import pack_machine
+from fadiff.schedule.capacity import needs
+from fadiff.schedule.rules import Examined
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "img"
@@ -145,16 +148,17 @@ def draw(schedule: Schedule, palette: Palette) -> str:
     canvas = Canvas(palette)
     columns = Columns(tuple(name for group in schedule.groups for name in group.layers))
     colours = _group_colours(schedule, palette)
-    unfused = breakdown(evaluate(greedy(schedule.workload, schedule.hardware)))
+    unfused = breakdown(evaluate(greedy(schedule.workload, schedule.machine)))
     costs = breakdown(evaluate(schedule))
     groups = f"{costs.fused_groups} group{'s' if costs.fused_groups != 1 else ''}"
     fused = f"{costs.fused_layers} of {len(costs.layers)} layers fused, in {groups}"
-    title = f"{costs.workload} on {costs.hardware}"
+    title = f"{costs.workload} on {costs.machine}"
     canvas.rect(0.5, 0.5, WIDTH - 1, HEIGHT - 1, rx=8, fill=palette.paper, stroke=palette.border)
     canvas.text(LEFT, 32, title, font_size=20, font_weight=600)
     canvas.text(
         LEFT, 55,
-        f"{fused} · DRAM {short(costs.totals.l3_words)} words, {short(unfused.totals.l3_words)} layer by layer · "
+        f"{fused} · {costs.memories[0]} {bytes_text(costs.totals.first_memory_bytes)}, "
+        f"{bytes_text(unfused.totals.first_memory_bytes)} layer by layer · "
         f"EDP {costs.totals.edp_uj_cycles:.3g} µJ·cycles, {unfused.totals.edp_uj_cycles:.3g} layer by layer",
         fill=palette.faint,
     )  # fmt: skip
@@ -162,7 +166,7 @@ def draw(schedule: Schedule, palette: Palette) -> str:
     _edges(canvas, schedule, columns, colours)
     _layers(canvas, schedule, columns, colours)
     _occupancy(canvas, schedule, columns, colours)
-    _energy(canvas, costs.layers, unfused.layers, columns)
+    _energy(canvas, costs, unfused.layers, columns)
     return canvas.svg(f"{title}: {fused}; edges on chip and through DRAM, L2 in use and energy of every layer")
 
 
@@ -280,11 +284,17 @@ def _stack(canvas: Canvas, x: float, width: float, parts: Sequence[float], botto
 
 
 def _occupancy(canvas: Canvas, schedule: Schedule, columns: Columns, colours: Mapping[str, str]) -> None:
-    """L2 while each layer runs, against its capacity."""
-    need = evaluate(schedule).needs
-    number = {layer.name: i for i, layer in enumerate(schedule.workload.layers)}
-    kept, passing, total = (np.asarray(values) for values in (need.kept, need.passing, need.l2_bytes))
-    capacity = schedule.hardware.usable_l2_bytes
+    """The memory that fuses while each layer runs, against its capacity."""
+    examined, memory = Examined(schedule), schedule.machine.fused_in()
+    node = schedule.machine.structure.fuses
+    assert node is not None, "the picture shows what a memory holds for fused layers"
+    assert memory is not None, "the picture shows what a memory holds for fused layers"
+    need = needs(examined.nest, examined.placement, pack_machine(schedule.machine))
+    number = examined.number
+    running = sum(np.asarray(held) for (where, _), held in need.tiles.running.items() if where == node)
+    kept = sum(np.asarray(held) for (where, _), held in need.tiles.kept.items() if where == node)
+    passing, total = running - kept, np.asarray(need.total[node])
+    capacity = memory.usable_bytes
     per_byte = (L2_BOTTOM - L2_TOP) / capacity
     parts = canvas.palette.parts
     keys = (
@@ -292,8 +302,8 @@ def _occupancy(canvas: Canvas, schedule: Schedule, columns: Columns, colours: Ma
         ("tiles its group keeps", parts[1], 1.0),
         ("fused tensors, in the colour of the group", canvas.palette.groups[0], 1.0),
     )
-    _panel(canvas, "L2 in use while each layer runs", keys, L2_TOP - 22)
-    _axis(canvas, {0: "0", capacity / 2: kilobytes(capacity // 2)}, L2_BOTTOM, per_byte)
+    _panel(canvas, f"{memory.name} in use while each layer runs", keys, L2_TOP - 22)
+    _axis(canvas, {0: "0", capacity / 2: bytes_text(capacity / 2)}, L2_BOTTOM, per_byte)
     for group in schedule.groups:
         group_keeps = sum(float(kept[number[name]]) for name in group.layers)
         for name in group.layers:
@@ -303,28 +313,31 @@ def _occupancy(canvas: Canvas, schedule: Schedule, columns: Columns, colours: Ma
             full = L2_BOTTOM - float(total[i]) * per_byte
             canvas.rect(x - 0.31 * columns.step, full, 0.62 * columns.step, top - full, fill=colours[name])
     canvas.path(f"M{LEFT} {L2_TOP}H{WIDTH - RIGHT}", stroke=canvas.palette.ink, stroke_dasharray="5 4")
-    canvas.text(LEFT - 8, L2_TOP + 4, kilobytes(capacity), text_anchor="end", font_size=12, font_weight=600)
+    canvas.text(LEFT - 8, L2_TOP + 4, bytes_text(capacity), text_anchor="end", font_size=12, font_weight=600)
 
 
-def _energy(canvas: Canvas, layers: Sequence[LayerCost], unfused: Sequence[LayerCost], columns: Columns) -> None:
+def _energy(canvas: Canvas, costs: Breakdown, unfused: Sequence[LayerCost], columns: Columns) -> None:
     """Energy of each layer by where it goes, and of the same layer without fusion."""
+    layers, (first, *middle, last) = costs.layers, costs.memories
     before = {layer.name: layer.energy_pj for layer in unfused}
     most = max(*(layer.energy_pj for layer in layers), *before.values())
     tick = _round_tick(most / 2)
     per_pj = (ENERGY_BOTTOM - ENERGY_TOP) / most
     palette = canvas.palette
     keys = (
-        ("multiply, registers", palette.parts[0], 1.0),
-        ("L1, L2", palette.parts[1], 1.0),
-        ("to and from DRAM", palette.parts[2], 1.0),
+        (f"multiply, {last}", palette.parts[0], 1.0),
+        (", ".join(middle), palette.parts[1], 1.0),
+        (f"to and from {first}", palette.parts[2], 1.0),
         ("layer by layer, without fusion", palette.ink, 0.0),
     )
     _panel(canvas, "Energy of each layer", keys, ENERGY_TOP - 22)
     _axis(canvas, {i * tick: f"{short(i * tick * 1e-6)} µJ" if i else "0" for i in range(3)}, ENERGY_BOTTOM, per_pj)
     width = 0.62 * columns.step
     for layer in layers:
-        part, x = layer.energy_by_part_pj, columns.middle(layer.name)
-        parts = (part["mac"] + part["l0"], part["l1"] + part["l2"], part["l3"])
+        x, part = columns.middle(layer.name), dict.fromkeys(costs.memories, 0.0)
+        for access, pj in zip(costs.accesses, layer.access_energy_pj, strict=True):
+            part[access.memory] += pj
+        parts = (layer.mac_energy_pj + part[last], sum(part[name] for name in middle), part[first])
         _stack(canvas, x, width, parts, ENERGY_BOTTOM, per_pj)
         height = before[layer.name] * per_pj
         canvas.rect(x - width / 2 - 2, ENERGY_BOTTOM - height, width + 4, height, fill="none", stroke=palette.ink)

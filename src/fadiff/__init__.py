@@ -4,8 +4,8 @@ A network and an accelerator, by name or from files:
 
 >>> import fadiff
 >>> network = fadiff.load_model("mobilenet_v1")
->>> machine = fadiff.load_hardware("gemmini-small")
->>> isinstance(network, fadiff.Workload), isinstance(machine, fadiff.Hardware)
+>>> machine = fadiff.load_machine("gemmini-small")
+>>> isinstance(network, fadiff.Workload), isinstance(machine, fadiff.Machine)
 (True, True)
 
 A schedule for them, its price, and the rules it breaks (none); ``fadiff.optimize`` finds a better one in seconds:
@@ -13,7 +13,7 @@ A schedule for them, its price, and the rules it breaks (none); ``fadiff.optimiz
 >>> schedule = fadiff.greedy(network, machine)
 >>> fadiff.violations(schedule)
 []
->>> fadiff.evaluate(schedule).cycles > network.macs / (machine.rows * machine.cols)
+>>> fadiff.evaluate(schedule).cycles > network.macs / machine.peak_macs
 True
 
 Files of schedules stand on their own, and are checked when they are read:
@@ -25,26 +25,29 @@ Files of schedules stand on their own, and are checked when they are read:
 >>> again.mappings == schedule.mappings
 True
 
-Everything is a value and can be built by hand. Here a matrix product of 32 rows, 16 words each in and 8 out, held on
-chip as a whole, so that DRAM sees 128 weights, 512 inputs and 256 outputs once:
+Everything is a value and can be built by hand. A machine is a list of memories and axes, from DRAM to the multipliers;
+a mapping has factors for each of them. Here a matrix product of 32 rows, 16 values each in and 8 out, held on chip as a
+whole, so that DRAM sees 128 weights, 512 inputs and 256 outputs once:
 
 >>> from fadiff import Dims, Group, Input, Layer, Mapping, Schedule, Workload
 >>> product = Layer("product", "mac", Dims(N=32, K=8, C=16), inputs=(Input(None),))
->>> tiling = Mapping(spatial=Dims(K=8, C=16), l0=Dims(N=32))
->>> by_hand = Schedule(Workload("toy", (product,)), machine, (Group(("product",)),), {"product": tiling})
->>> fadiff.evaluate(by_hand).l3_words
+>>> whole = {"cols": Dims(K=8), "rows": Dims(C=16), "registers": Dims(N=32)}
+>>> tiling = {"product": Mapping.of(machine, whole)}
+>>> by_hand = Schedule(Workload("toy", (product,)), machine, (Group(("product",)),), tiling)
+>>> fadiff.evaluate(by_hand).memory_words(0)
 896.0
 
-A second product in the same group reads the 256 words on chip, in two trips of a shared loop over rows:
+A second product in the same group reads the 256 values on chip, in two trips of a shared loop over rows:
 
 >>> from fadiff import Trips
 >>> second = Layer("second", "mac", Dims(N=32, K=4, C=8), inputs=(Input("product"),))
+>>> half = {"DRAM": Dims(N=2), "registers": Dims(N=16)}
 >>> halves = {
-...     "product": Mapping(spatial=Dims(K=8, C=16), l0=Dims(N=16), l3=Dims(N=2)),
-...     "second": Mapping(spatial=Dims(K=4, C=8), l0=Dims(N=16), l3=Dims(N=2)),
+...     "product": Mapping.of(machine, {**half, "cols": Dims(K=8), "rows": Dims(C=16)}),
+...     "second": Mapping.of(machine, {**half, "cols": Dims(K=4), "rows": Dims(C=8)}),
 ... }
 >>> both = Group(("product", "second"), Trips(N=2))
->>> fadiff.evaluate(Schedule(Workload("pair", (product, second)), machine, (both,), halves)).l3_words
+>>> fadiff.evaluate(Schedule(Workload("pair", (product, second)), machine, (both,), halves)).memory_words(0)
 800.0
 
 Executing the schedule, word by word, checks the price and the results at once:
@@ -84,27 +87,31 @@ from typing import TYPE_CHECKING
 
 from fadiff.cost import evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
-from fadiff.hardware import Hardware, load_hardware
+from fadiff.hardware import Axis, Machine, Memory, load_machine
 from fadiff.schedule import Group, Mapping, Schedule, Trips
-from fadiff.schedule.legality import violations
+from fadiff.schedule.rules import violations
 from fadiff.workload import Dims, Input, Layer, Workload, load_model
 
 if TYPE_CHECKING:
-    from fadiff.report.agreement import verify
+    from fadiff.agreement import verify
     from fadiff.search import greedy, optimize
     from fadiff.workload.importers import from_onnx
     from fadiff.workload.importers.torch_models import from_huggingface, from_torch
 
 __version__ = version("fadiff-scheduler")
+load_hardware = load_machine
+"""The former name."""
 
 __all__ = [
+    "Axis",
     "Dims",
     "FadiffError",
     "Group",
-    "Hardware",
     "Input",
     "Layer",
+    "Machine",
     "Mapping",
+    "Memory",
     "Schedule",
     "Trips",
     "Workload",
@@ -115,6 +122,7 @@ __all__ = [
     "from_torch",
     "greedy",
     "load_hardware",
+    "load_machine",
     "load_model",
     "load_schedule",
     "optimize",
@@ -129,7 +137,7 @@ _LOADED_ON_FIRST_USE = {
     "from_torch": "fadiff.workload.importers.torch_models",
     "greedy": "fadiff.search",
     "optimize": "fadiff.search",
-    "verify": "fadiff.report.agreement",
+    "verify": "fadiff.agreement",
 }
 """These bring large libraries with them, which reading and pricing a schedule can do without."""
 

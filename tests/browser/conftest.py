@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-from fadiff import load_hardware
-from fadiff.search.greedy import greedy
+from examples import second
+from fadiff.hardware import load_machine
 from fadiff.workload import load_model
 from report.html import samples
+from report.plans import plain
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -39,17 +40,22 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Files by name: a block, a network with every section, one of 63 layers, one of 206, two with odd names."""
+    """Files by name: a block, a network with every section, one of 63 layers, one of 206, two with odd names.
+
+    And blocks on machines of four and of five memories, about which nothing else is known.
+    """
     folder = tmp_path_factory.mktemp("reports")
-    machine = load_hardware("gemmini-large")
+    machine = load_machine("gemmini-large")
     full = samples.large()
     pages = {
-        "small": samples.page(samples.small()),
-        "full": samples.page(full, searched=True, other=greedy(full.workload, machine)),
-        "mobilenet_v2": samples.page(greedy(load_model("mobilenet_v2"), machine)),
+        "small": samples.bare(samples.small()),
+        "full": samples.page(full, searched=True, other=plain(full.workload, machine)),
+        "mobilenet_v2": samples.page(plain(load_model("mobilenet_v2"), machine)),
         "long": samples.page(samples.long()),
         "hostile": samples.page(samples.hostile()),
         "wordy": samples.page(samples.wordy(), searched=True, other=samples.wordy()),
+        "cores": samples.bare(samples.cores()),
+        "eyeriss": samples.bare(second("eyeriss_residual_fused")),
     }
     for name, text in pages.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

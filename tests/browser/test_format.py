@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import fadiff
 from browser.conftest import Desk
+from fadiff.report import html
 
-SOURCE = (Path(fadiff.__file__).parent / "report" / "html" / "assets" / "format.js").read_text(encoding="utf-8")
+SOURCE = (Path(html.__file__).parent / "assets" / "format.js").read_text(encoding="utf-8")
 WRITTEN = {
     "significant(1234567.8)": "1,234,568",
     "significant(3.14159)": "3.14",

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.conftest import Desk
-from report.html.samples import HOSTILE, WORDY, large
+from report.html.samples import HOSTILE, WORDY, cores, large
 
 SECTIONS = [
     "Summary",
@@ -41,8 +41,8 @@ def test_every_section_is_drawn_and_listed(desk: Desk):
 def test_sections_without_data_are_left_out(desk: Desk):
     page = desk.open("small")
     titles = page.locator("#contents a").all_inner_texts()
-    assert "Search" not in titles
-    assert "Compared" not in titles
+    assert titles == ["Summary", "Network", "Energy and time", "Timeline", "Loop nests"]
+    assert page.locator(".rival").count() == 0
     assert "--trace FILE" in page.locator("#colophon").inner_text()
     page = desk.open("full")
     assert page.locator("#colophon > *").count() == 1
@@ -66,7 +66,7 @@ def test_a_click_opens_the_details_of_a_layer(desk: Desk):
     expect(panel).to_be_visible()
     expect(panel.get_by_role("heading", name="l2.0.conv2")).to_be_visible()
     text = panel.inner_text()
-    for part in ("Mapping", "Tiles", "Traffic", "Loop nest", "Bound by", "L2 while it runs", "O += W * I"):
+    for part in ("Mapping", "Tiles", "Traffic", "Loop nest", "Bound by", "Memories while it runs", "O += W * I"):
         assert part in text
     panel.get_by_role("button", name="Next layer").click()
     expect(panel.get_by_role("heading", level=2)).not_to_have_text("l2.0.conv2")
@@ -125,7 +125,7 @@ def test_bars_change_what_they_show(desk: Desk):
     page = desk.open("full")
     costs = page.locator("#costs")
     seen = set()
-    for name in ("Energy", "by level", "by tensor", "Cycles", "DRAM"):
+    for name in ("Energy", "by memory", "by tensor", "Cycles", "DRAM"):
         costs.get_by_role("group", name="What the bars show").get_by_role("button", name=name, exact=True).click()
         seen.add(costs.locator("table.bars thead").inner_text())
         assert costs.locator("table.bars tbody tr").count() == 29
@@ -176,7 +176,21 @@ CONTRAST = """([theme, inks, grounds]) => {
     return [`${ink} on ${ground}`, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
   }));
 }"""
+DIFFERENCES = """([theme, hues]) => {
+  document.documentElement.dataset.theme = theme;
+  const probe = document.body.appendChild(document.createElement('i'));
+  const oklab = (name) => {
+    probe.style.color = `color-mix(in oklab, var(--${name}), var(--${name}))`;
+    return getComputedStyle(probe).color.match(/-?[\\d.]+(e-?\\d+)?/g).slice(-3).map(Number);
+  };
+  return hues.flatMap((a, i) => hues.slice(i + 1).map((b) => {
+    const [x, y] = [oklab(a), oklab(b)];
+    return [`${a} and ${b}`, Math.hypot(...x.map((v, k) => v - y[k]))];
+  }));
+}"""
+"""Distances of colours as eyes see them: in the space oklab."""
 INKS = ["ink", "soft", "faint", "accent", "better", "worse"]
+HUES = [f"m{i}" for i in range(8)]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -186,7 +200,18 @@ def test_text_stands_out_from_its_ground(desk: Desk, theme: str):
         assert ratio >= 4.5, f"{pair}: {ratio:.2f}"
 
 
-@pytest.mark.parametrize("name", ["full", "mobilenet_v2", "long", "hostile"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_memories_stand_out_from_their_ground_and_from_each_other(desk: Desk, theme: str):
+    page = desk.open("small")
+    for pair, ratio in page.evaluate(CONTRAST, [theme, HUES, ["surface"]]):
+        assert ratio >= 1.9, f"{pair}: {ratio:.2f}"
+    differences = page.evaluate(DIFFERENCES, [theme, HUES])
+    assert len(differences) == 28
+    for pair, difference in differences:
+        assert difference >= 0.08, f"{pair}: {difference:.3f}"
+
+
+@pytest.mark.parametrize("name", ["full", "mobilenet_v2", "long", "hostile", "wordy", "cores", "eyeriss"])
 @pytest.mark.parametrize("width", [1400, 420])
 def test_nothing_is_wider_than_the_window(desk: Desk, name: str, width: int):
     page = desk.open(name, width=width)
@@ -254,9 +279,10 @@ CROWDED = """() => [...document.querySelectorAll('.host > svg')].flatMap((pictur
 })"""
 
 
+@pytest.mark.parametrize("name", ["wordy", "cores", "eyeriss", "full"])
 @pytest.mark.parametrize("width", [320, 420, 900])
-def test_words_in_charts_have_their_room(desk: Desk, width: int):
-    page = desk.open("wordy", width=width)
+def test_words_in_charts_have_their_room(desk: Desk, name: str, width: int):
+    page = desk.open(name, width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CROWDED) == []
 
@@ -322,3 +348,53 @@ def test_a_tooltip_says_what_the_pointer_is_on(desk: Desk):
     expect(tip).to_be_visible()
     assert "l1.0.conv1" in tip.inner_text()
     assert "cycles" in tip.inner_text()
+
+
+def test_every_memory_is_shown_in_its_own_name(desk: Desk):
+    page = desk.open("cores")
+    names = [memory.name for memory in cores().machine.memories]
+    machine = page.locator("table.machine tbody th").all_inner_texts()
+    assert machine == ["DRAM", "l2", "cores", "l1", "cols", "acc", "rows", "reg", "MACs"]
+    energy = page.locator("#costs .total").first.inner_text()
+    assert re.findall(r"MACs|DRAM|l2|l1|acc|reg", energy) == ["MACs", *reversed(names)]
+    traffic = page.locator("figure", has=page.get_by_role("heading", name="Traffic between memories"))
+    assert traffic.locator("svg .mark").all_text_contents() == ["DRAM", "l2", "l1", "acc", "MACs"]
+    assert "What each MAC has for itself (reg) belongs to it here." in traffic.inner_text()
+
+
+def test_the_timeline_shows_the_memory_that_is_asked_for(desk: Desk):
+    page = desk.open("cores")
+    timeline = page.locator("#timeline")
+    seen = set()
+    for name in ("l2", "l1", "acc", "reg"):
+        timeline.locator("select").select_option(name)
+        picture = timeline.locator(".host > svg")
+        expect(picture).to_have_attribute("aria-label", re.compile(f"; {name} holds "))
+        seen.add(picture.text_content())
+    assert len(seen) == 4
+
+
+def test_the_roofline_stands_against_the_memory_that_is_asked_for(desk: Desk):
+    page = desk.open("cores")
+    roofline = page.locator("figure", has=page.get_by_role("heading", name="Roofline"))
+    options = roofline.locator("select option").all_inner_texts()
+    assert options == ["DRAM", "l2", "l1", "acc"]  # registers have no limit
+    roofline.locator("select").select_option(label="l1")
+    expect(roofline.locator(".host > svg")).to_have_attribute("aria-label", re.compile("against l1, "))
+    assert "MACs per byte of l1" in (roofline.locator(".host > svg").text_content() or "")
+
+
+def test_ribbons_are_as_wide_as_their_share_of_the_energy(desk: Desk):
+    page = desk.open("cores")
+    traffic = page.locator("figure", has=page.get_by_role("heading", name="Traffic between memories"))
+    wide = traffic.locator("path.flow").evaluate_all("paths => paths.map((path) => path.getBBox().width)")
+    assert max(wide) > 10 * min(wide)
+    traffic.get_by_role("button", name="Bytes").click()
+    assert traffic.locator("path.flow").evaluate_all("paths => paths.map((path) => path.getBBox().width)") != wide
+
+
+def test_ends_that_are_cut_are_told_in_the_nest(desk: Desk):
+    page = desk.open("cores")
+    nest = page.locator("details.nest").first
+    nest.locator("summary").click()
+    assert "last cut to" in nest.inner_text()

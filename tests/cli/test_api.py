@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 import fadiff
-from fadiff.cli import summary, tables
+from fadiff.cli import tables
 
 
 def test_every_public_name_is_there_and_shown_in_the_docstring():
@@ -20,7 +20,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         _ = fadiff.optimise  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("module", [fadiff, summary, tables], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [fadiff, tables], ids=lambda module: module.__name__)
 def test_examples_in_docstrings_run(module: object):
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     failed, tried = doctest.testmod(module, optionflags=flags)  # pyright: ignore[reportArgumentType]

@@ -50,12 +50,12 @@ def test_a_bad_machine_is_refused_in_one_sentence(case: str, tmp_path: Path):
 
 
 def wrong_factor(data: dict[str, Any]) -> None:
-    data["mappings"]["a"]["L3"]["K"] = 3
+    data["mappings"]["a"].setdefault("DRAM", {})["K"] = 3
 
 
 def wrong_factors(data: dict[str, Any]) -> None:
     wrong_factor(data)
-    data["mappings"]["b"]["L0"]["C"] = 2
+    data["mappings"]["b"]["registers"]["C"] = 2
 
 
 def unknown_key(data: dict[str, Any]) -> None:
@@ -63,11 +63,11 @@ def unknown_key(data: dict[str, Any]) -> None:
 
 
 def wrong_order(data: dict[str, Any]) -> None:
-    data["mappings"]["a"]["order"]["L3"] = "GNPQKCRR"
+    data["mappings"]["a"]["order"]["DRAM"] = "GNPQKCRR"
 
 
 def negative_capacity(data: dict[str, Any]) -> None:
-    data["hardware"]["l2_bytes"] = -1
+    data["hardware"]["nodes"][1]["bytes"] = -1
 
 
 def lost_layer(data: dict[str, Any]) -> None:
@@ -75,10 +75,10 @@ def lost_layer(data: dict[str, Any]) -> None:
 
 
 BAD_SCHEDULES: dict[Callable[[dict[str, Any]], None], tuple[str, ...]] = {
-    wrong_factor: ("factors", "a: K is 8", "multiply to"),
-    unknown_key: ("mappings.a.L4", "unknown"),
-    wrong_order: ("order L3", "GNPQKCRR"),
-    negative_capacity: ("hardware.l2_bytes", "-1"),
+    wrong_factor: ("factors", "a: K is 8", "idle"),
+    unknown_key: ("mappings.a", "'L4' is no node of chip"),
+    wrong_order: ("mappings.a", "GNPQKCRR"),
+    negative_capacity: ("hardware.nodes.1.bytes", "-1"),
     lost_layer: ("groups leave out", "'b'"),
 }
 
@@ -95,7 +95,7 @@ def test_a_bad_schedule_is_refused_in_one_sentence(
 def test_every_broken_rule_has_its_line(tmp_path: Path):
     path = damaged(tmp_path, wrong_factors)
     lines = refusal("evaluate", path).splitlines()
-    assert [line.split(": ")[1] for line in lines] == ["factors", "factors", "registers"]
+    assert [line.split(": ")[1] for line in lines] == ["factors", "factors", "fits"]
     assert all(line.startswith(str(path)) for line in lines)
 
 
@@ -126,7 +126,7 @@ def test_unknown_names_come_with_what_is_known(tmp_path: Path):
 
 
 def test_a_missing_output_folder_is_found_before_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(METHODS, "gradient", lambda *_: pytest.fail("it searched"))
+    monkeypatch.setitem(METHODS, "joint", lambda *_: pytest.fail("it searched"))
     path = tmp_path / "missing" / "out.json"
     assert_sentence(refusal("optimize", "resnet18", "-o", path), path, "does not exist", "create it")
     assert_sentence(refusal("optimize", "resnet18", "-o", tmp_path), tmp_path, "folder")
@@ -136,8 +136,8 @@ def test_a_missing_output_folder_is_found_before_the_search(tmp_path: Path, monk
 def test_an_existing_schedule_survives_a_failed_run(tmp_path: Path):
     path = schedule_file(tmp_path)
     before = path.read_bytes()
-    chip = write(tmp_path, "small.yaml", MACHINE.replace("l1: 4 KB", "l1: 4 B"))
-    assert "fits" in refusal("optimize", tmp_path / "net.yaml", "--hardware", chip, "-o", path)
+    chip = write(tmp_path, "small.yaml", MACHINE.replace("l1: 4 KB", "l1: 8 B"))
+    assert "give it more bytes" in refusal("optimize", tmp_path / "net.yaml", "--hardware", chip, "-o", path)
     assert path.read_bytes() == before
 
 
@@ -154,7 +154,7 @@ def test_an_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch):
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(machines, "builtin_hardware", interrupt)
+    monkeypatch.setattr(machines, "builtin_machines", interrupt)
     result = fadiff("hardware")
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"
@@ -164,7 +164,7 @@ def test_a_full_disk_is_no_traceback(monkeypatch: pytest.MonkeyPatch):
     def full() -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(machines, "builtin_hardware", full)
+    monkeypatch.setattr(machines, "builtin_machines", full)
     assert refusal("hardware") == "output: No space left on device"
 
 
@@ -172,7 +172,7 @@ def test_too_large_a_network_is_no_traceback(monkeypatch: pytest.MonkeyPatch):
     def out_of_memory() -> None:
         raise MemoryError
 
-    monkeypatch.setattr(machines, "builtin_hardware", out_of_memory)
+    monkeypatch.setattr(machines, "builtin_machines", out_of_memory)
     assert "not enough memory" in refusal("hardware")
 
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from cli.command import answer, fadiff, refusal
-from fadiff import load_schedule
+from fadiff.cost import load_schedule
 from fadiff.workload import load_workload
 from fadiff.workload.importers import import_onnx
 from workload.importers.graphs import GraphBuilder

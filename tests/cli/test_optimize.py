@@ -34,7 +34,7 @@ MACHINE = "name: chip\nrows: 4\ncols: 4\nl1: 256 B\nl2: 1 KB\n"
 @pytest.fixture
 def without_descent(monkeypatch: pytest.MonkeyPatch):
     """The descent takes long to compile; here it is left out."""
-    monkeypatch.setattr(joint, "joint", partial(joint.joint, options=joint.JointOptions(descent=None)))
+    monkeypatch.setattr(joint, "joint", partial(joint.joint, parts=joint.EXACT))
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ def files(tmp_path: Path) -> tuple[Path, str, Path]:
 def interrupted(monkeypatch: pytest.MonkeyPatch):
     """A method that finds something better than the greedy schedule, and is interrupted."""
 
-    def method(workload, hardware, settings, incumbent):
+    def method(workload, machine, settings, incumbent):
         schedule = incumbent.best.schedule
         groups = (group("a b s"), group("c"))
-        incumbent.offer(type(schedule)(workload, hardware, groups, schedule.mappings))
+        incumbent.offer(type(schedule)(workload, machine, groups, schedule.mappings))
         yield Status("look", 1, 3)
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(METHODS, "gradient", method)
+    monkeypatch.setitem(METHODS, "joint", method)
 
 
 @pytest.mark.usefixtures("without_descent")
@@ -65,7 +65,7 @@ def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path
     schedule = load_schedule(path)
     assert {**schedule.made_by, "command": ""} == {
         "version": api.__version__,
-        "method": "gradient",
+        "method": "joint",
         "seed": 3,
         "command": "",
     }
@@ -77,7 +77,7 @@ def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path
     compared = made["compared_with"]
     assert list(compared) == ["greedy", "unfused"]
     for other in compared.values():
-        assert set(other) == {"energy_pj", "cycles", "edp_uj_cycles", "l3_words"}
+        assert set(other) == {"energy_pj", "cycles", "edp_uj_cycles", "first_memory_bytes"}
     ranked = [made["totals"], compared["unfused"], compared["greedy"]]
     assert [one["edp_uj_cycles"] for one in ranked] == sorted(one["edp_uj_cycles"] for one in ranked)
     assert made["stopped"] == "done"
@@ -113,7 +113,7 @@ def test_the_summary_compares_and_explains(files):
     result = fadiff("optimize", *files)
     assert result.exit_code == 0
     assert result.stderr == ""
-    for part in ("best unfused", "greedy", "a + b + s", "Tensors through DRAM, and why", "repeat 1 and 2 times"):
+    for part in ("best unfused", "greedy", "a + b + s", "Tensors that leave the chip, and why", "repeat 1 and 2 times"):
         assert part in result.stdout
     assert "The search ran to its end." in result.stdout
     assert "Not saved: add -o FILE" in result.stdout
@@ -162,15 +162,15 @@ def test_a_search_without_time_says_so_and_keeps_the_greedy_schedule(files, tmp_
     assert answer("optimize", *files, "--budget", "0.01ms")["stopped"] == "budget"
 
 
-def test_a_layer_that_fits_in_no_way_is_named_with_what_it_lacks(tmp_path: Path):
+def test_a_memory_that_holds_not_one_value_is_named_with_what_it_lacks(tmp_path: Path):
     network, path = write(tmp_path, "net.yaml", NETWORK), tmp_path / "out.json"
     for change, lacking in (
-        ("l1: 8 B\nl2: 1 KB\n", "16 bytes of L1, 8 are there (8 too few)"),
-        ("l1: 256 B\nl2: 1 B\n", "2 bytes of L2, 1 are there (1 too few)"),
+        ("l1: 8 B\nl2: 1 KB\n", "accumulator has 2 bytes, and one value of each tensor it keeps (O) takes 32 bits"),
+        ("l1: 256 B\nl2: 1 B\n", "scratchpad has 1 bytes, and one value of each tensor it keeps (W, I) takes 16 bits"),
     ):
         chip = write(tmp_path, "chip.yaml", "name: chip\nrows: 4\ncols: 4\n" + change)
         sentence = refusal("optimize", network, "--hardware", chip, "-o", path)
-        assert sentence == f"layer 'a' fits chip in no way: even with tiles of one word it needs {lacking}"
+        assert lacking in sentence
     assert not path.exists()
 
 

@@ -95,7 +95,7 @@ def test_the_trace_of_another_search_is_refused(desk: Path, tmp_path: Path):
 
 def test_an_illegal_schedule_is_refused(desk: Path, tmp_path: Path):
     data = json.loads((desk / "tiny.json").read_text(encoding="utf-8"))
-    data["hardware"]["l2_bytes"] = 8
+    data["hardware"]["nodes"][1]["bytes"] = 8
     bad = write(tmp_path, "bad.json", json.dumps(data))
     assert "fits" in refusal("plot", bad, "-o", tmp_path / "out")
     assert listed(tmp_path) == ["bad.json"]

@@ -8,7 +8,7 @@ import pytest
 
 import fadiff.execute as fadiff_execute
 from cli.command import answer, fadiff, schedule_file
-from fadiff.execute import Execution, Mismatch, Overflow
+from fadiff.execute import Access, Execution, Mismatch, Peak
 from fadiff.schedule import Schedule
 
 SMALL = Path(__file__).parents[1] / "data" / "schedules" / "small"
@@ -18,38 +18,67 @@ def test_a_schedule_that_holds_up_exits_with_0(tmp_path: Path):
     result = fadiff("verify", schedule_file(tmp_path))
     assert result.exit_code == 0
     assert result.stderr == ""
-    for part in ("holds up", "equal to a direct computation in all 3 layers", "of 16 KB L2", "L3 weight"):
-        assert part in result.stdout
+    for part in (
+        "holds up",
+        "equal to a direct computation in all 3 layers",
+        "of 16 KB",
+        "DRAM W read",
+        "word for word",
+    ):
+        assert part in " ".join(result.stdout.split())
 
 
 def test_the_answer_holds_every_count_of_every_layer(tmp_path: Path):
     agreement = answer("verify", schedule_file(tmp_path), "--seed", 3)
     assert agreement["holds"]
     assert agreement["seed"] == 3
-    assert agreement["peak_l2_bytes"] <= agreement["l2_capacity_bytes"] == 16384
-    fields = {count["field"] for count in agreement["words"]}
-    assert {"macs", "l3_weight", "l2_input_read", "l1_update", "l0_weight_fill"} <= fields
-    assert len(agreement["words"]) == 3 * len(fields)
+    assert agreement["peak_bytes"]["scratchpad"] <= agreement["capacity_bytes"]["scratchpad"] == 16384
+    told = {(count["memory"], count["tensor"], count["way"]) for count in agreement["words"]}
+    assert {
+        ("DRAM", "W", "read"),
+        ("scratchpad", "I", "read"),
+        ("accumulator", "O", "write"),
+        ("steps", "", ""),
+    } <= told
+    assert all(count["agrees"] for count in agreement["words"])
 
 
-def test_padding_is_told_apart(tmp_path: Path):
+def test_padding_is_told_word_by_word(tmp_path: Path):
     path = schedule_file(tmp_path)
-    padded = {count["layer"] for count in answer("verify", path)["words"] if count["verdict"] == "padding"}
+    padded = {count["layer"] for count in answer("verify", path)["words"] if count["padding"]}
     assert padded == {"b"}
-    assert "less through padding" in fadiff("verify", path).stdout
+    assert "after padding" in " ".join(fadiff("verify", path).stdout.split())
 
 
-def test_warm_up_is_told_apart():
+def test_leads_are_told_word_by_word():
     shown = fadiff("verify", SMALL / "d3_pwdw.json")
     assert shown.exit_code == 0
-    assert "more through warm-up" in shown.stdout
-    assert "+2,048 warm-up" in shown.stdout
+    assert "after leads" in " ".join(shown.stdout.split())
 
 
 def test_layers_show_every_count(tmp_path: Path):
     shown = fadiff("verify", schedule_file(tmp_path), "--layers").stdout
-    assert "L2 weight read" in shown
-    assert shown.count("L3 output") == 3
+    assert "scratchpad W read" in shown
+    assert shown.count("DRAM O write") == 3
+
+
+def test_one_word_too_many_does_not_hold_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = schedule_file(tmp_path)
+    run = fadiff_execute.execute
+
+    def spoiled(schedule: Schedule, **options: object) -> Execution:
+        honest = run(schedule)
+        access = Access("DRAM", "W", "read")
+        mine = honest.layers["a"]
+        count = mine.counts[access]
+        counts = {**mine.counts, access: count._replace(bits=count.bits + count.word_bits)}
+        return replace(honest, layers={**honest.layers, "a": replace(mine, counts=counts)})
+
+    monkeypatch.setattr(fadiff_execute, "execute", spoiled)
+    shown = fadiff("verify", path)
+    assert shown.exit_code == 1
+    assert "DISAGREE" in shown.stdout
+    assert "Counts that differ (1 in all)" in shown.stdout
 
 
 def test_a_schedule_that_does_not_hold_up_exits_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -57,24 +86,23 @@ def test_a_schedule_that_does_not_hold_up_exits_with_1(tmp_path: Path, monkeypat
     run = fadiff_execute.execute
 
     def spoiled(schedule: Schedule, **options: object) -> Execution:
-        honest = run(schedule)
-        counts = {**honest.counts, "a": honest.counts["a"]._replace(l3_weight=1)}
         wrong = Mismatch("b", 7, 128, (0, 0, 1, 2, 3), 4, 5)
-        over = Overflow("s", "s", "L1", 9000, 4096, (("sums of s", 9000),))
-        return replace(honest, counts=counts, mismatches=(wrong,), overflows=(over,))
+        over = Peak("s", "accumulator", 72_000, 512, (("sums of s", 72_000),))
+        honest = run(schedule)
+        return replace(honest, mismatches=(wrong,), peaks=(*honest.peaks, over))
 
     monkeypatch.setattr(fadiff_execute, "execute", spoiled)
     shown = fadiff("verify", path)
     assert shown.exit_code == 1
     assert "error" not in shown.stderr
-    for part in ("DOES NOT HOLD UP", "WRONG in 1 of 3", "7 of 128", "OVERFLOW", "9000", "DISAGREE", "1 that differ"):
+    for part in ("DOES NOT HOLD UP", "WRONG in 1 of 3", "7 of 128", "OVERFLOW", "9000"):
         assert part in " ".join(shown.stdout.split())
     told = fadiff("verify", path, "--json")
     assert told.exit_code == 1
     verdict = json.loads(told.stdout)
-    assert [verdict[key] for key in ("holds", "outputs_equal", "buffers_hold", "words_agree")] == [False] * 4
+    assert [verdict[key] for key in ("holds", "outputs_equal", "buffers_hold", "words_agree")] == [False] * 3 + [True]
     assert verdict["mismatches"][0]["layer"] == "b"
-    assert verdict["overflows"][0]["needed_bytes"] == 9000
+    assert verdict["overflows"][0]["bits"] == 72_000
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -1,145 +1,113 @@
+"""Data and their meaning: residues, products, epilogues, how tensors are read, and tiles that slide."""
+
+from itertools import product as indices
+
 import numpy as np
 import pytest
 
 from execute.builders import add, mac
-from fadiff.execute.reference import add_output, mac_output
-from fadiff.execute.tensors import (
-    EXACT_TERMS,
-    as_input,
-    as_weight,
-    exact_dtype,
-    padding_before,
-    random_words,
-    requantised,
-    resized,
-    shift_of,
-)
+from fadiff.execute.mac_run import product
+from fadiff.execute.operands import Inputs, Part, Tile
+from fadiff.execute.reference import direct_output
+from fadiff.execute.tensors import Tensors, residues, resized
+from fadiff.workload import Dims, Workload
 
 
-def by_hand(layer, words, weight):
-    """Sums ``[N, G, K, P, Q]`` of a padded input ``[N, G, C, H, V]``, one multiplication at a time."""
-    d = layer.dims
-    sums = np.zeros((d.N, d.G, d.K, d.P, d.Q))
-    for n, g, k, p, q, c, r, s in np.ndindex(d.N, d.G, d.K, d.P, d.Q, d.C, d.R, d.S):
-        row = p * layer.stride[0] + r * layer.dilation[0]
-        col = q * layer.stride[1] + s * layer.dilation[1]
-        sums[n, g, k, p, q] += int(words[n, g, c, row, col]) * int(weight[g, k, c, r, s])
-    return sums
+def test_a_sum_becomes_its_residue():
+    sums = np.arange(-40, 41, dtype=np.float32)
+    words = residues(sums)
+    assert words.min() == -8
+    assert words.max() == 8
+    assert np.all((sums - words) % 17 == 0)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "rest"),
-    [
-        ("N3 K4 C5", {}),
-        ("N2 K3 C2 P4 Q3 R3 S2", {}),
-        ("N1 K2 C3 P3 Q2 R3 S3", {"stride": (2, 3)}),
-        ("N1 K2 C2 P3 Q3 R2 S3", {"dilation": (2, 1), "stride": (1, 2)}),
-        ("G3 N2 K2 C2 P2 Q2 R2 S2", {}),
-        ("G4 P3 Q3 R3 S3", {}),
-    ],
-)
-def test_the_direct_computation_is_the_definition(sizes, rest):
-    layer = mac("a", sizes, **rest)
-    d = layer.dims
-    words = random_words((d.N, d.G, d.C, layer.input_rows, layer.input_cols), 1)
-    weight = random_words((d.G, d.K, d.C, d.R, d.S), 2)
-    flat = words.reshape(d.N, d.G * d.C, layer.input_rows, layer.input_cols)
-    expected = requantised(by_hand(layer, words, weight), shift_of(layer))
-    assert np.array_equal(mac_output(layer, [flat], weight), expected)
+def test_residues_of_the_largest_exact_sums_are_exact():
+    sums = np.array([2**24, -(2**24), 2**24 - 1], np.float32)
+    assert residues(sums).tolist() == residues(sums.astype(np.float64)).tolist() == [1, -1, 0]
 
 
-def test_a_smaller_input_is_padded_evenly_around():
-    layer = mac("b", "K1 C1 P4 Q4 R3 S3", "a")
-    stored = random_words((1, 1, 4, 4), 3)
-    weight = np.zeros((1, 1, 1, 3, 3), np.int8)
-    weight[..., 1, 1] = 64
-    assert np.array_equal(
-        mac_output(layer, [stored], weight)[0, 0, 0], np.clip(stored[0, 0].astype(int) // 2, -128, 127)
-    )
+@pytest.mark.parametrize("sizes", ["G2 N2 K3 C4 P3 Q2 R3 S2", "K2 C3 P4 Q5", "N5 K3 C4", "G6 P4 Q4 R3 S3"])
+def test_a_product_is_what_its_loops_say(sizes):
+    layer = mac("c", sizes, stride=(2, 1), dilation=(1, 2))
+    g, n, k, c, p, q, r, s = layer.dims
+    random = np.random.default_rng(1)
+    weights = random.integers(-8, 9, (g, k, c, r, s)).astype(np.float32)
+    inputs = random.integers(-8, 9, (g, n, c, layer.input_rows, layer.input_cols)).astype(np.float32)
+    expected = np.zeros((g, k, n, p, q))
+    for g_, n_, k_, c_, p_, q_, r_, s_ in indices(*map(range, layer.dims)):
+        value = inputs[g_, n_, c_, 2 * p_ + r_, q_ + 2 * s_]
+        expected[g_, k_, n_, p_, q_] += weights[g_, k_, c_, r_, s_] * value
+    assert np.array_equal(product(layer, weights, inputs, p, q), expected)
+    direct = _output(layer, weights, inputs)
+    assert np.array_equal(residues(expected).transpose(2, 0, 1, 3, 4), direct)
+
+
+def _output(layer, weights, inputs):
+    tensors = Tensors(Workload("w", (layer,)), 0, {})
+    g, n, c, rows, cols = inputs.shape
+    image = inputs.transpose(1, 0, 2, 3, 4).reshape(n, g * c, rows, cols).astype(np.int8)
+    tensors._outside["c"] = {0: image, 1: weights.astype(np.int8)}
+    return direct_output(Workload("w", (layer,)), layer, tensors)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "rest", "stored", "before"),
+    ("operator", "out", "expected"),
     [
-        ("P8 R3", {}, 8, 1),
-        ("P8 R3", {}, 10, 0),
-        ("P8 R3", {"stride": (2, 1)}, 16, 1),
-        ("P8 R7", {"stride": (2, 1)}, 16, 3),
-        ("P8 R1", {"stride": (2, 1)}, 16, 0),
-        ("P8 R3", {"dilation": (2, 1)}, 8, 2),
-        ("P8 R2", {}, 8, 0),
+        ("max_pool", (2, 1), [[7], [15]]),
+        ("avg_pool", (2, 1), [[3], [11]]),
+        ("global_pool", (1, 1), [[7]]),
+        ("upsample", (4, 8), np.repeat(np.arange(16).reshape(4, 4), 2, axis=1)),
+        ("reshape", (2, 8), np.arange(16).reshape(2, 8)),
     ],
 )
-def test_padding_goes_half_before_and_the_rest_behind(sizes, rest, stored, before):
-    assert padding_before(mac("b", sizes, **rest), stored, 0) == before
+def test_epilogues_that_resize(operator, out, expected):
+    layer = mac("c", "P4 Q4", epilogue=(operator,), out=out)
+    words = np.arange(16, dtype=np.int8).reshape(4, 4)
+    found = resized(words, layer, (0, out[0]), (0, out[1]))
+    assert np.array_equal(found, np.array(expected))
+    assert np.array_equal(resized(words, layer, (out[0] - 1, out[0]), (0, out[1])), found[-1:])
 
 
-def test_sums_shift_down_and_clip():
-    sums = np.array([-1.0, 0.0, 7.0, 8.0, -9.0, 5000.0, -5000.0])
-    assert requantised(sums, 3).tolist() == [-1, 0, 0, 1, -2, 127, -128]
+def test_tensors_are_read_as_their_epilogue_leaves_them():
+    k = mac("k", "N6 K8 C4", epilogue=("transpose",))
+    q = mac("q", "G2 N4 K6 C4", None, ("k", "weight"), epilogue=("reshape",))
+    o = mac("o", "N4 K3 C12", "q")
+    workload = Workload("w", (k, q, o, add("s", "N4 K3", "o", None)))
+    tensors = Tensors(workload, 0, {})
+    tensors.stored["k"] = np.arange(48, dtype=np.int8).reshape(6, 1, 8, 1, 1)
+    tensors.stored["q"] = np.arange(48, dtype=np.int8).reshape(4, 2, 6, 1, 1)
+    tensors.stored["o"] = np.zeros((4, 1, 3, 1, 1), np.int8)
+    assert tensors.weights(q)[1, 5, 2, 0, 0] == 5 * 8 + 1 * 4 + 2
+    assert tensors.operand(o, 0)[3, 7, 0, 0] == 3 * 12 + 7
+    assert tensors.operand(workload["s"], 0).shape == tensors.operand(workload["s"], 1).shape == (4, 3, 1, 1)
 
 
-def test_the_worst_sum_is_still_exact():
-    worst = np.full((1, EXACT_TERMS), -128, exact_dtype(EXACT_TERMS))
-    assert worst.dtype == np.float32
-    assert (worst @ worst.T).item() == EXACT_TERMS * 128 * 128
-    assert exact_dtype(EXACT_TERMS + 1) is np.float64
+IMAGE = np.arange(1, 41, dtype=np.int8).reshape(1, 2, 5, 4)
+"""Two channels of 5 x 4, here with one row of padding above and below."""
+PADDED = Inputs(Dims(C=2, P=7, Q=4), [Part((0, 2), lambda: IMAGE, ((1, 6), (0, 4)), False)], np.float32)
 
 
-def test_overlapping_windows_take_the_maximum_of_all_they_cover():
-    layer = mac("a", "P5 Q1", epilogue=("max_pool",), out=(2, 1))
-    words = np.array([1, 2, 9, 3, 4], np.int8).reshape(1, 1, 1, 5, 1)
-    assert resized(words, layer, (0, 2), (0, 1)).ravel().tolist() == [9, 9]
+def test_a_box_is_taken_with_zeros_around_it():
+    taken = PADDED.take(((0, 1), (0, 1), (0, 2), (0, 3), (1, 3)))
+    assert taken.values[0, 0, 0].tolist() == [[0, 0], [2, 3], [6, 7]]
+    assert (taken.wanted, taken.data) == (12, 8)
 
 
-def test_a_mean_rounds_down():
-    layer = mac("a", "P2 Q2", epilogue=("avg_pool",), out=(1, 1))
-    words = np.array([-1, 0, 0, 0], np.int8).reshape(1, 1, 1, 2, 2)
-    assert resized(words, layer, (0, 1), (0, 1)).item() == -1
+def test_a_window_that_slides_holds_what_it_should_and_brings_what_is_new():
+    tile, whole = Tile(PADDED.take), PADDED.take(((0, 1), (0, 1), (0, 2), (0, 7), (0, 4))).values
+    tile.bring(((0, 1), (0, 1), (0, 2), (0, 3), (0, 4)))
+    for first in (2, 4):
+        box = ((0, 1), (0, 1), (0, 2), (first, first + 3), (0, 4))
+        assert tile.bring(box, slides=True).wanted == 2 * 2 * 4
+        assert np.array_equal(tile.read(box), whole[:, :, :, first : first + 3])
 
 
-def test_upsampling_repeats_its_neighbour():
-    layer = mac("a", "P2 Q1", epilogue=("upsample",), out=(4, 1))
-    words = np.array([5, 6], np.int8).reshape(1, 1, 1, 2, 1)
-    assert resized(words, layer, (1, 4), (0, 1)).ravel().tolist() == [5, 6, 6]
-
-
-def test_a_reshape_of_rows_and_columns_keeps_the_sequence():
-    layer = mac("a", "P1 Q6", epilogue=("reshape",), out=(2, 3))
-    words = np.arange(6, dtype=np.int8).reshape(1, 1, 1, 1, 6)
-    assert resized(words, layer, (1, 2), (0, 3)).ravel().tolist() == [3, 4, 5]
-
-
-def test_a_key_projection_becomes_weights_of_each_head():
-    keys = mac("k", "N5 K6 C2", epilogue=("transpose",))
-    stored = random_words((5, 1, 6, 1, 1), 4)
-    weight = as_weight(stored, keys, (2, 5, 3, 1, 1))
-    assert weight[1, 4, 2, 0, 0] == stored[4, 0, 1 * 3 + 2, 0, 0]
-
-
-def test_a_value_projection_becomes_weights_of_each_head():
-    values = mac("v", "N5 K6 C2", epilogue=("reshape",))
-    stored = random_words((5, 1, 6, 1, 1), 4)
-    weight = as_weight(stored, values, (2, 3, 5, 1, 1))
-    assert weight[1, 2, 4, 0, 0] == stored[4, 0, 1 * 3 + 2, 0, 0]
-
-
-def test_heads_lie_end_to_end_in_the_channels():
-    product = mac("av", "G2 N3 K4 C5", epilogue=("reshape",))
-    stored = random_words((3, 2, 4, 1, 1), 5)
-    read = as_input(stored, product, mac("out", "N3 K1 C8", "av"), 3)
-    assert read[2, 1 * 4 + 3, 0, 0] == stored[2, 1, 3, 0, 0]
-
-
-def test_a_transposed_input_runs_over_rows_fastest():
-    first = mac("a", "N2 K3 C1", epilogue=("transpose",))
-    stored = random_words((2, 1, 3, 1, 1), 6)
-    read = as_input(stored, first, mac("b", "N3 K1 C2", "a"), 3)
-    assert np.array_equal(read[:, :, 0, 0], stored[:, 0, :, 0, 0].T)
-
-
-def test_addends_sum_and_clip():
-    layer = add("s", "N1 K2", None, None)
-    a = np.array([100, -3], np.int8).reshape(1, 2, 1, 1)
-    b = np.array([100, 5], np.int8).reshape(1, 2, 1, 1)
-    assert add_output(layer, [a, b]).ravel().tolist() == [127, 2]
+def test_channels_of_a_concatenation_lie_end_to_end_over_the_groups():
+    parts = [Part((0, 3), lambda: np.full((1, 3, 1, 1), 1, np.int8), ((0, 1), (0, 1)), True),
+             Part((3, 6), lambda: np.full((1, 3, 1, 1), 2, np.int8), ((0, 1), (0, 1)), False)]  # fmt: skip
+    inputs = Inputs(Dims(G=3, C=2), parts, np.float32)
+    taken = inputs.take(((0, 3), (0, 1), (0, 2), (0, 1), (0, 1)))
+    assert taken.values[:, 0, :, 0, 0].tolist() == [[1, 1], [1, 2], [2, 2]]
+    assert taken.wanted == taken.data == 3
+    assert inputs.most_unfused(1, 2) == 2
+    assert inputs.most_unfused(3, 1) == 2

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff.hardware import l1_pj, l2_pj, sram_pj_per_byte
+from fadiff.hardware import row_bits, sram_pj_per_byte, word_pj
 from fadiff.hardware.energy_model import CAPACITY_BYTES, WIDTH_BITS, Weights, log_pj_per_byte
 
 TABLE = Path(__file__).parents[2] / "data" / "cacti_sram_epa.csv"
@@ -112,30 +112,43 @@ def test_energy_is_elementwise_over_arrays():
     assert grid[1, 1] == pytest.approx(float(sram_pj_per_byte(4096.0, 64.0)))
 
 
-def test_the_scratchpad_is_one_memory_whose_rows_stop_at_128_bits():
-    assert l2_pj(65536.0, 8) == sram_pj_per_byte(65536.0, 64)
-    assert l2_pj(65536.0, 16) == l2_pj(65536.0, 64) == sram_pj_per_byte(65536.0, 128)
+def test_a_word_costs_by_its_bits():
+    assert word_pj(2048.0, 32.0, 32.0) == 4 * sram_pj_per_byte(2048.0, 32.0)
+    assert word_pj(2048.0, 4.0, 32.0) == sram_pj_per_byte(2048.0, 32.0) / 2
 
 
-def test_the_accumulator_is_one_bank_a_column_read_by_32_bit_words():
-    assert l1_pj(65536.0, 32) == 4 * sram_pj_per_byte(2048.0, 32)
+@pytest.mark.parametrize(
+    ("word_bits", "words_per_cycle", "width_bits"),
+    [
+        (8, (4.0,), 32),
+        (8, (64.0,), 128),  # the table ends at 128 bits
+        (8, (None,), 8),  # nothing is said: one word
+        (8, (0.5,), 8),  # at least a word
+        (4, (None,), 8),  # the table begins at 8 bits
+        (16, (None, 2.0, 4.0), 64),  # of two rates the larger one
+    ],
+)
+def test_a_row_is_as_wide_as_what_a_memory_moves_in_a_cycle(
+    word_bits: int, words_per_cycle: tuple[float | None, ...], width_bits: float
+):
+    assert row_bits(word_bits, *words_per_cycle) == width_bits
 
 
-def test_hardware_search_can_differentiate_both_levels():
-    assert jax.grad(lambda size: l1_pj(size, 16, jnp))(65536.0) > 0
-    assert jax.grad(lambda size: l2_pj(size, 16, jnp))(262144.0) > 0
+def test_hardware_search_can_differentiate_the_energy_of_a_word():
+    assert jax.grad(lambda size: word_pj(size, 32.0, 32.0, jnp))(4096.0) > 0
+    assert jax.grad(lambda size: word_pj(size, 8.0, 128.0, jnp))(262144.0) > 0
 
 
 def test_programs_of_32_and_of_64_bits_do_not_share_their_constants():
     def energy(capacity_bytes: jax.Array) -> jax.Array:
-        return l2_pj(capacity_bytes, 16, jnp)
+        return word_pj(capacity_bytes, 8.0, 128.0, jnp)
 
     single = jax.jit(energy)(jnp.asarray(65536.0))
     with jax.enable_x64(True):
         where = jnp.asarray(65536.0)
         double, slope = jax.jit(lambda size: jax.jvp(energy, (size,), (jnp.ones_like(size),)))(where)
     assert (single.dtype, double.dtype, slope.dtype) == (jnp.float32, jnp.float64, jnp.float64)
-    assert float(double) == pytest.approx(float(l2_pj(65536.0, 16)), rel=1e-12)
+    assert float(double) == pytest.approx(float(word_pj(65536.0, 8.0, 128.0)), rel=1e-12)
 
 
 def test_the_weights_file_states_its_own_held_out_error():
@@ -158,12 +171,12 @@ def test_on_rows_it_never_saw_the_network_is_mostly_within_a_tenth_of_cacti():
 @pytest.mark.parametrize(
     ("network_pj", "table_pj"),
     [
-        (l2_pj(524288.0, 32), 3.428987),
-        (l1_pj(65536.0, 32), 1.661825),
-        (l2_pj(8192.0, 16), 0.448258),
-        (l1_pj(8192.0, 16), 1.153116),
+        (word_pj(524288.0, 8.0, 128.0), 3.428987),
+        (word_pj(2048.0, 32.0, 32.0), 1.661825),
+        (word_pj(8192.0, 8.0, 128.0), 0.448258),
+        (word_pj(512.0, 32.0, 32.0), 1.153116),
     ],
-    ids=["gemmini-large L2", "gemmini-large L1", "gemmini-small L2", "gemmini-small L1"],
+    ids=["large scratchpad", "large accumulator", "small scratchpad", "small accumulator"],
 )
 def test_the_published_configurations_cost_nearly_what_the_table_says(network_pj: float, table_pj: float):
     assert network_pj == pytest.approx(table_pj, rel=0.05)

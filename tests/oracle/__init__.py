@@ -1,10 +1,13 @@
-"""A brute-force oracle of the cost model: it walks every iteration of a schedule and counts what moves.
+"""A brute-force oracle of the cost model: it walks the loop nest of a schedule and counts what moves.
 
-It shares no code and no formula with the package, and reads only the plain fields of workloads, machines and
-schedules. Where a formula speaks of refills, steps and windows, the oracle holds sets of coordinates and looks.
+It shares no code and no formula with the model, and reads only the plain fields of workloads, machines and schedules.
+Where a formula speaks of counts, traffic and sharing, the oracle has lanes and tiles and looks at them.
+
+The package is `next.oracle` for whoever imports it: the folder of the tests is on the import path.
 """
 
 from oracle.buffers import Buffer, buffers
-from oracle.walk import Counts, Peak, Walk, walk
+from oracle.price import Bill, bill, cost
+from oracle.walk import Passage, Walk, walk
 
-__all__ = ["Buffer", "Counts", "Peak", "Walk", "buffers", "walk"]
+__all__ = ["Bill", "Buffer", "Passage", "Walk", "bill", "buffers", "cost", "walk"]

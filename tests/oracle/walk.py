@@ -1,410 +1,317 @@
-"""Words moved by a schedule, counted one iteration at a time.
+"""Values moved by one MAC layer, counted while its loop nest runs.
 
-The walk runs the loop nest of every group as it is written: shared loops outside, the group's layers one after the
-other inside, then each layer's private L3, L2, L1 and L0 loops, and the array's PEs. It remembers which coordinates
-are in L2 (a weight tile, an input window), in L1 (a tile of sums) and in the registers (one weight per PE), and
-counts words whenever the wanted coordinates are not the ones that are there.
+The walk goes through the nest iteration by iteration, lanes in lockstep, cut ends really cut. Whenever it enters a
+memory it looks whether the tiles there are the ones wanted now; what has to be brought is counted where it is written
+and where it is read. The multipliers are the innermost "memory": they want new tiles, of one value a lane, every step.
+Which tile is there is a matter of state: there are no formulas of traffic here.
+
+The contract does not always count what a perfect controller would do. These rules of its own are followed here:
+
+- A controller knows loops, not data: a tile is brought again whenever the innermost loop over a dim of its tensor, or
+  a loop outside it, goes on, even if a cut end left that loop a single trip.
+- A window slides along the innermost loop above a memory only. What a sweep brings is one tall tile, with the rows
+  that a cut kernel would skip.
+- Lanes share a whole tile of I or nothing, and only tiles that are not cut; only lanes without a loop over the same
+  image axis below them share along it.
+- In a group of several layers everybody uses the memories further in than a tensor's home in between: nothing is left
+  there in the next shared iteration.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
-from itertools import product
+from itertools import groupby, pairwise, product
+from math import prod
 
-DIMS = "GNKCPQRS"
-WEIGHT, INPUT, OUTPUT = "GKCRS", "GNCPQRS", "GNKPQ"
+from fadiff.schedule import Schedule
+from fadiff.workload import DIMS
+from oracle.nest import Enter, Lanes, Loop, Nest, Part, Parts, nest
 
-
-@dataclass
-class Counts:
-    """Words of one execution of a layer, under the names the cost model gives them."""
-
-    macs: int = 0
-    l0_weight_fill: int = 0
-    l1_update: int = 0
-    l1_drain: int = 0
-    l1_reload: int = 0
-    l1_addend: int = 0
-    l2_weight_fill: int = 0
-    l2_weight_read: int = 0
-    l2_input_fill: int = 0
-    l2_input_read: int = 0
-    l2_output_copy: int = 0
-    l2_addend_read: int = 0
-    l3_weight: int = 0
-    l3_input: int = 0
-    l3_output: int = 0
-    l3_spill: int = 0
-
-    @property
-    def levels(self):
-        """Accesses of L0, L1, L2 and L3."""
-        return {
-            "l0": self.macs + self.l0_weight_fill,
-            "l1": self.l1_update + self.l1_drain + self.l1_reload + self.l1_addend,
-            "l2": self.l2_weight_fill
-            + self.l2_weight_read
-            + self.l2_input_fill
-            + self.l2_input_read
-            + self.l2_output_copy
-            + self.l2_addend_read,
-            "l3": self.l3_weight + self.l3_input + self.l3_output + self.l3_spill,
-        }
+RELEVANT = {"W": "GKCRS", "I": "GNCPQRS", "O": "GNKPQ"}
+IMAGE_AXES = (("P", "R"), ("Q", "S"))
 
 
 @dataclass
-class Peak:
-    """Bytes on chip for the tiles of one layer; its buffer is the business of :mod:`oracle.buffers`."""
+class Passage:
+    """Values of one tensor that passed between a memory (or the multipliers) and the next keeper outwards."""
 
-    kept: Fraction = Fraction(0)
-    passing: Fraction = Fraction(0)
-    l1_bytes: Fraction = Fraction(0)
-    """L1 while the layer runs, sums that wait for it included."""
+    outer: int
+    """Values at the next keeper outwards: read there (W, I), or arriving there (O)."""
+    inner: int
+    """Values at the memory: written there (W, I), or leaving it (O)."""
+    reloaded: int = 0
+    """Unfinished sums that came back from the next keeper outwards."""
+    finished: int = 0
+    """Arrivals that are finished outputs."""
 
 
 @dataclass
 class Walk:
-    """What a walk over a whole schedule found, by layer."""
+    """What the walk of one layer found. Memories go by their node number; the number of nodes is the multipliers."""
 
-    counts: dict = field(default_factory=dict)
-    peaks: dict = field(default_factory=dict)
-    energy_pj: float = 0.0
-    cycles: float = 0.0
+    keepers: dict[str, tuple[int, ...]]
+    """The memories each tensor passes, outermost first, and the multipliers."""
+    passages: dict[tuple[str, int], Passage]
+    """By tensor and memory."""
+    steps: int = 0
+    macs: int = 0
+    tiles: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Values that one instance of a memory holds, by tensor and memory."""
+    kept: set[tuple[str, int]] = field(default_factory=set)
+    """Tiles of which something was still there in the next shared iteration."""
+    instances: Counter = field(default_factory=Counter)
+    """The most instances of each memory in use at a time."""
 
 
-def walk(schedule):
-    """Run every group of a schedule and count."""
-    found = Walk()
-    for group in schedule.groups:
-        runs = _run_group(schedule, group)
-        for name, run in runs.items():
-            found.counts[name] = run.counts
-            found.peaks[name] = run.peak()
-            energy, cycles = price(schedule, run.layer, run.counts)
-            found.energy_pj += energy * run.layer.repeat
-            found.cycles += cycles * run.layer.repeat
+def keepers(schedule: Schedule, name: str, tensor: str) -> tuple[int, ...]:
+    """The memories that a tensor of a layer passes, outermost first: fused operands start in the memory that fuses."""
+    machine, group = schedule.machine, schedule.group_of[name]
+    fuses = machine.structure.fuses
+    found = tuple(n for n in machine.structure.memories if tensor in machine.structure.keeps[n])
+    weights_fused = any(o.port == "weight" and o.source in group.layers for o in schedule.workload[name].inputs)
+    if tensor == "W" and weights_fused:
+        assert fuses is not None
+        return (fuses, *(n for n in found if n > fuses))
     return found
 
 
-def _run_group(schedule, group):
-    nesting = shared_loops(group)
-    runs = {}
-    for name in group.layers:
-        layer = layer_named(schedule, name)
-        runs[name] = (MacRun if layer.kind == "mac" else AddRun)(schedule, group, layer)
-    for place in product(*(range(trips) for _, trips in nesting)):
-        indices = dict(zip((loop for loop, _ in nesting), place, strict=True))
-        for name in group.layers:
-            # The sums of a channel loop's consumer wait in L1 while its producer runs, if they are still there and
-            # will be wanted again.
-            waiting = sum(runs[other].waiting(indices) for other in group.layers if other != name)
-            runs[name].run(indices)
-            runs[name].note_l1(waiting)
-    for run in runs.values():
-        run.finish()
-    return runs
+def walk(schedule: Schedule, name: str, *, skip: bool = True) -> Walk:
+    """Walk a MAC layer as a part of its group.
+
+    With `skip` iterations of a loop that are like the one before in everything are not walked again but counted.
+    """
+    return _Walker(schedule, name, skip).run()
 
 
-def shared_loops(group):
-    """(loop, trips) of a group's shared loops, outer to inner."""
-    trips = group.trips._asdict()
-    letters = group.loops + "".join(letter for letter in "GNPQ" if letter not in group.loops)
-    assert trips["X"] == 1 or "X" in group.loops
-    return [(letter, trips[letter]) for letter in letters]
+@dataclass
+class _Tile:
+    """One tensor at one memory (or at the multipliers): when it changes, and what is there."""
+
+    tensor: str
+    node: int
+    parent: int
+    until: int
+    """How many of the loops, from the outside, change the tile: the others find it there."""
+    window: Loop | None
+    """The loop along which a window slides."""
+    at: tuple[int, ...] | None = None
+    """The iteration of those loops that the tile there belongs to."""
+    came: tuple[int, ...] = ()
+    """The shared iteration in which it came."""
+    seen: dict[tuple[int, ...], set] = field(default_factory=dict)
+    """Sums that have arrived here since the tile came: by outputs, the instances that have them."""
+    old: set = field(default_factory=set)
+    """Instances whose sums came back from further out when the tile came."""
 
 
-def layer_named(schedule, name):
-    return next(layer for layer in schedule.workload.layers if layer.name == name)
+class _Walker:
+    def __init__(self, schedule: Schedule, name: str, skip: bool):
+        self.layer, self.skip = schedule.workload[name], skip
+        self.nest: Nest = nest(schedule, name)
+        self.axes, self.memories = schedule.machine.structure.axes, schedule.machine.structure.memories
+        self.in_use = dict.fromkeys(self.axes, 1)
+        multipliers = len(schedule.machine.nodes)
+        alone = len(schedule.group_of[name].layers) == 1
+        chains = {t: (*keepers(schedule, name, t), multipliers) for t in "WIO"}
+        self.found = Walk(chains, {(t, n): Passage(0, 0) for t in chains for n in chains[t][1:]})
+        self.there: dict[tuple[str, int], _Tile] = {}
+        for tensor, chain in chains.items():
+            for parent, node in pairwise(chain):
+                # A fused operand lives where its chain starts; others at home, one further in than the first memory.
+                at_home = node == chain[1] and chain[0] == 0
+                self.there[tensor, node] = self._tile(tensor, node, parent, forgets=not (alone or at_home))
+        self.first_memory: dict[tuple[int, ...], set] = {}
+        self.arrived: defaultdict[int, set] = defaultdict(set)
 
+    def _tile(self, tensor: str, node: int, parent: int, forgets: bool) -> _Tile:
+        above = [loop for loop in self.nest.loops if loop.node < node]
+        changing = [i for i, loop in enumerate(above, 1) if loop.dim in RELEVANT[tensor] or (forgets and loop.shared)]
+        # The multipliers hold nothing: every step is new to them.
+        until = len(above) if node == self.nest.levels[-1].node else max(changing, default=0)
+        window = above[-1] if tensor == "I" and above and self._slides(above[-1], node, forgets) else None
+        return _Tile(tensor, node, parent, until, window)
 
-def readers(schedule, name):
-    """Layers that read a layer's output, once for each operand."""
-    return [layer.name for layer in schedule.workload.layers for o in layer.inputs if o.source == name]
+    def _slides(self, loop: Loop, node: int, forgets: bool) -> bool:
+        """Whether the window of I in a memory slides along the innermost loop above it."""
+        if (forgets and loop.shared) or node == self.nest.levels[-1].node:
+            return False
+        if any(self.nest.factors[axis][loop.dim] > 1 for axis in self.axes if loop.node < axis < node):
+            return False
+        for axis, (outputs, kernel) in enumerate(IMAGE_AXES):
+            stride, dilation = self.layer.stride[axis], self.layer.dilation[axis]
+            if loop.dim == outputs:
+                return stride <= (self.nest.held(node, kernel) - 1) * dilation + 1
+            if loop.dim == kernel:
+                return dilation <= (self.nest.held(node, outputs) - 1) * stride + 1
+        return False
 
+    def run(self) -> Walk:
+        self._visit(0, {d: (Part((), 0, size),) for d, size in self.layer.dims._asdict().items()}, (), 1)
+        # Where a dim is cut over two axes some of these are idle: of 3 channels on 2 x 2 lanes one. The contract counts
+        # lanes in use axis by axis, and so does this.
+        for node in (*self.memories, self.nest.levels[-1].node):
+            self.found.instances[node] = prod(lanes for axis, lanes in self.in_use.items() if axis < node)
+        return self.found
 
-class Run:
-    """One layer as it runs inside its group: what both kinds of layers share."""
+    def _visit(self, level: int, parts: Parts, at: tuple[int, ...], weight: int) -> None:
+        """Everything from a level of the nest inwards, in iteration `at` of the loops outside.
 
-    def __init__(self, schedule, group, layer):
-        self.hardware, self.group, self.layer = schedule.hardware, group, layer
-        self.counts = Counts()
-        reading = readers(schedule, layer.name)
-        self.fused = any(name in group.layers for name in reading)
-        self.drained = not reading or any(name not in group.layers for name in reading)
-        self.stored = set()
-        self.l1_peak = Fraction(0)
-
-    def output_leaves(self, g, n, k):
-        """One finished output leaves L1: read once for the buffer in L2, once for L3."""
-        self.counts.l1_drain += self.fused + self.drained
-        self.stored.add((g, n, k))
-
-    def finish(self):
-        """The group has run: what the outputs became after the epilogue has arrived."""
-        rows, cols = self.layer.out or (self.layer.dims.P, self.layer.dims.Q)
-        words = len(self.stored) * rows * cols
-        self.counts.l3_output += words if self.drained else 0
-        self.counts.l2_output_copy += words if self.fused else 0
-
-    def waiting(self, indices):
-        return Fraction(0)
-
-    def note_l1(self, waiting):
-        pass
-
-
-class AddRun(Run):
-    """An add layer: every operand of every element passes through L1."""
-
-    def __init__(self, schedule, group, layer):
-        super().__init__(schedule, group, layer)
-        self.operands = [operand.source in group.layers for operand in layer.inputs]
-
-    def run(self, indices):
-        size, trips = self.layer.dims, self.group.trips
-        spans = []
-        for dim, shared in (("N", trips.N), ("K", 1), ("P", trips.P), ("Q", trips.Q)):
-            extent = getattr(size, dim) // shared
-            start = indices.get(dim, 0) * extent if shared > 1 else 0
-            spans.append(range(start, start + extent))
-        for n, k, _, _ in product(*spans):
-            for fused in self.operands:
-                self.counts.l1_addend += 1
-                if fused:
-                    self.counts.l2_addend_read += 1
-                else:
-                    self.counts.l3_input += 1
-            self.output_leaves(0, n, k)
-
-    def peak(self):
-        return Peak()
-
-
-class MacRun(Run):
-    """A MAC layer: its tiles in L2, L1 and the registers, and the sums it has accumulated so far."""
-
-    def __init__(self, schedule, group, layer):
-        super().__init__(schedule, group, layer)
-        mapping = schedule.mappings[layer.name]
-        self.size = layer.dims._asdict()
-        self.spatial = mapping.spatial._asdict()
-        self.loops = {0: mapping.l0._asdict(), 1: mapping.l1._asdict(), 2: mapping.l2._asdict()}
-        self.order = {0: DIMS, 1: mapping.order1, 2: mapping.order2}
-        # What one step of a loop of each level moves over: the tile of the level below.
-        self.extent = {0: self.spatial}
-        for level in (1, 2, 3):
-            self.extent[level] = {d: self.extent[level - 1][d] * self.loops[level - 1][d] for d in DIMS}
-
-        # The shared loops are the outermost part of the L3 loops; X is part of K before the edge and of C behind it.
-        x_dim = "K" if layer.name == group.layers[0] else "C"
-        self.shared = [(loop, x_dim if loop == "X" else loop, trips) for loop, trips in shared_loops(group)]
-        part = {dim: trips for _, dim, trips in self.shared if trips > 1}
-        self.private = {d: mapping.l3._asdict()[d] // part.get(d, 1) for d in DIMS}
-        self.order3 = mapping.order3
-        running = [(dim, "shared") for _, dim, trips in self.shared if trips > 1]
-        running += [(dim, "private") for dim in self.order3 if self.private[dim] > 1]
-        self.innermost = running[-1] if running else (None, None)
-
-        # Which input channels come from L3, and whether the weights do.
-        self.from_l3 = _channels_from_l3(schedule, group, layer)
-        self.weights_from_l3 = not any(o.port == "weight" and o.source in group.layers for o in layer.inputs)
-
-        self.weight_at = self.window_at = self.sums_at = None
-        self.weight, self.window, self.sums = set(), set(), []
-        self.registers = {}
-        self.terms = Counter()
-        self.sizes = {"weight": 0, "window": 0}
-        self.kept = {"weight": False, "window": False}
-
-    def run(self, indices):
-        """One shared iteration: the private loops, from L3 down to the PEs."""
-        if len(self.group.layers) > 1:
-            self.registers = {}  # other layers have used the array meanwhile
-        for survives, relevant in (("weight", WEIGHT), ("window", INPUT)):
-            if any(self.private[d] > 1 for d in relevant):
-                self._drop(survives)
-        base = dict.fromkeys(DIMS, 0)
-        for loop, dim, trips in self.shared:
-            if trips > 1:
-                base[dim] = indices[loop]
-        first = True
-        for place in product(*(range(self.private[d]) for d in self.order3)):
-            inner = dict(zip(self.order3, place, strict=True))
-            at3 = {d: base[d] * self.private[d] + inner[d] for d in DIMS}
-            sweeping, kind = self.innermost
-            advanced = sweeping is not None and (base if kind == "shared" else inner)[sweeping] > 0
-            self._want_weights(at3, first)
-            self._want_window(at3, sweeping if advanced else None, first)
-            self._run_l2(at3)
-            first = False
-
-    def _drop(self, tile):
-        if tile == "weight":
-            self.weight_at, self.weight = None, set()
+        weight: how many iterations alike this one stands for.
+        """
+        if level == len(self.nest.levels):
+            return
+        here = self.nest.levels[level]
+        if isinstance(here, Enter):
+            self._enter(here.node, parts, at, weight)
+            self._visit(level + 1, parts, at, weight)
+        elif isinstance(here, Lanes):
+            dealt = here.deal(parts)
+            most = (max(Counter(part.lanes[:-1] for part in dealt[d]).values()) for d in DIMS if here.lanes[d] > 1)
+            self.in_use[here.node] = max(self.in_use[here.node], prod(most))
+            self._visit(level + 1, dealt, at, weight)
         else:
-            self.window_at, self.window = None, set()
+            for number, now, alike in self._iterations(here, parts[here.dim]):
+                self._visit(level + 1, parts | {here.dim: now}, (*at, number), weight * alike)
 
-    def _span(self, at3, dim):
-        extent = self.extent[3][dim]
-        return range(at3[dim] * extent, (at3[dim] + 1) * extent)
-
-    def _want_weights(self, at3, first):
-        wanted_at = tuple(at3[d] for d in WEIGHT)
-        if wanted_at == self.weight_at:
-            self.kept["weight"] |= first  # still there from the shared iteration before
+    def _iterations(self, loop: Loop, parts: tuple[Part, ...]) -> Iterator[tuple[int, tuple[Part, ...], int]]:
+        """Iterations of a loop until every lane is done: number, parts, and for how many it stands."""
+        found = ((i, loop.iteration(parts, i)) for i in range(loop.trips))
+        running = [(i, now) for i, now in found if now]
+        if not self.skip:
+            yield from ((i, now, 1) for i, now in running)
             return
-        self.weight = set(product(*(self._span(at3, d) for d in WEIGHT)))
-        self.weight_at = wanted_at
-        self.sizes["weight"] = max(self.sizes["weight"], len(self.weight))
-        if self.weights_from_l3:
-            self.counts.l2_weight_fill += len(self.weight)
-            self.counts.l3_weight += len(self.weight)
+        # The first one brings what is not there yet; later ones are alike if the same lanes get as much.
+        for _, group in groupby(running, lambda item: (item[0] == 0, tuple((p.lanes, p.size) for p in item[1]))):
+            alike = list(group)
+            yield (*alike[0], len(alike))
 
-    def _want_window(self, at3, sweeping, first):
-        """Fetch an input window; of one that slides along the innermost L3 loop, only what was not there."""
-        wanted_at = tuple(at3[d] for d in INPUT)
-        if wanted_at == self.window_at:
-            self.kept["window"] |= first
-            return
-        (stride_p, stride_q), (dilation_r, dilation_s) = self.layer.stride, self.layer.dilation
-        p, r, q, s = (self._span(at3, d) for d in "PRQS")
-        rows = range(p[0] * stride_p + r[0] * dilation_r, p[-1] * stride_p + r[-1] * dilation_r + 1)
-        cols = range(q[0] * stride_q + s[0] * dilation_s, q[-1] * stride_q + s[-1] * dilation_s + 1)
-        wanted = set(product(*(self._span(at3, d) for d in "GNC"), rows, cols))
-        fetched = wanted - self.window if sweeping in ("P", "Q", "R", "S") else wanted
-        self.kept["window"] |= first and len(fetched) < len(wanted)
-        self.window, self.window_at = wanted, wanted_at
-        self.sizes["window"] = max(self.sizes["window"], len(wanted))
-        words = sum(g * self.size["C"] + c in self.from_l3 for g, _, c, _, _ in fetched)
-        self.counts.l2_input_fill += words
-        self.counts.l3_input += words
+    def _lanes_above(self, node: int) -> int:
+        return sum(axis < node for axis in self.axes)
 
-    def _run_l2(self, at3):
-        for at2 in self._steps(2, at3):
-            wanted_at = tuple(at2[d] for d in OUTPUT)
-            if wanted_at != self.sums_at:
-                self._sums_leave()
-                self.sums_at = wanted_at
-                spans = (range(at2[d] * self.extent[2][d], (at2[d] + 1) * self.extent[2][d]) for d in OUTPUT)
-                self.sums = list(product(*spans))
-                for output in self.sums:
-                    if self.terms[output]:
-                        self.counts.l1_reload += 1
-                        self.counts.l3_spill += self.hardware.spill_words
-            for at1 in self._steps(1, at2):
-                for at0 in self._steps(0, at1):
-                    self._step(at0)
-
-    def _steps(self, level, above):
-        """Tile numbers of the next level down, in loop order."""
-        order, trips = self.order[level], self.loops[level]
-        for place in product(*(range(trips[d]) for d in order)):
-            yield {d: above[d] * trips[d] + i for d, i in zip(order, place, strict=True)}
-
-    def _step(self, at0):
-        """One cycle of the array: every PE multiplies its weight with an input of its row."""
-        inputs, updated = set(), Counter()
-        for pe in product(*(range(self.spatial[d]) for d in DIMS)):
-            g, n, k, c, p, q, r, s = (at0[d] * self.spatial[d] + i for d, i in zip(DIMS, pe, strict=True))
-            weight = (g, k, c, r, s)
-            assert weight in self.weight
-            if self.registers.get(pe) != weight:
-                self.registers[pe] = weight
-                self.counts.l0_weight_fill += 1
-                self.counts.l2_weight_read += 1
-            row = p * self.layer.stride[0] + r * self.layer.dilation[0]
-            col = q * self.layer.stride[1] + s * self.layer.dilation[1]
-            inputs.add((g, n, c, row, col))  # broadcast: PEs of one row that want the same word share the read
-            updated[g, n, k, p, q] += 1  # reduced down the column before it reaches L1
-            self.counts.macs += 1
-        assert inputs <= self.window
-        self.counts.l2_input_read += len(inputs)
-        for output, terms in updated.items():
-            self.counts.l1_update += 2 if self.terms[output] else 1  # read and write; the first only writes
-            self.terms[output] += terms
-
-    def _sums_leave(self):
-        all_terms = self.size["C"] * self.size["R"] * self.size["S"]
-        for output in self.sums:
-            if self.terms[output] == all_terms:
-                self.output_leaves(*output[:3])
+    def _enter(self, node: int, parts: Parts, at: tuple[int, ...], weight: int) -> None:
+        if node == self.nest.levels[-1].node:
+            self.found.steps += weight
+            self.found.macs += weight * prod(len(parts[d]) for d in DIMS)
+        shared = at[: sum(loop.shared for loop in self.nest.loops)]
+        for tensor in "WIO":
+            tile = self.there.get((tensor, node))
+            if tile is None:
+                continue
+            if tile.at == at[: tile.until]:
+                if tile.came != shared:
+                    self.found.kept.add((tensor, node))
+                continue
+            assert not any(at[tile.until :]), "a tile comes in the first iteration of the loops that leave it there"
+            tile.at, tile.came = at[: tile.until], shared
+            self.found.tiles[tensor, node] = max(self.found.tiles.get((tensor, node), 0), self._size(tensor, parts))
+            if tensor == "O":
+                self._sums_come_and_go(tile, parts, at, weight)
             else:
-                self.counts.l1_drain += 1
-                self.counts.l3_spill += self.hardware.spill_words
-        self.sums = []
+                self._bring(tile, parts, weight, slid=tile.window is not None and at[-1] > 0)
 
-    def finish(self):
-        self._sums_leave()
-        assert set(self.terms.values()) == {self.size["C"] * self.size["R"] * self.size["S"]}
-        super().finish()
+    def _size(self, tensor: str, parts: Parts) -> int:
+        """Values in the fullest instance."""
+        most = {d: max(part.size for part in parts[d]) for d in DIMS}
+        if tensor == "I":
+            for axis, (outputs, kernel) in enumerate(IMAGE_AXES):
+                most[outputs] = (most[outputs] - 1) * self.layer.stride[axis]
+                most[outputs] += (most[kernel] - 1) * self.layer.dilation[axis] + 1
+                most[kernel] = 1
+        return prod(most[d] for d in RELEVANT[tensor])
 
-    def _l1_bytes(self, sums):
-        """One bank per array column: the fullest column in use sets the height of all of them."""
-        columns = Counter((output[0] % self.spatial["G"], output[2] % self.spatial["K"]) for output in sums)
-        return Fraction(4 * self.hardware.cols * max(columns.values()))
+    # Weights and inputs come from the next keeper outwards.
 
-    def note_l1(self, waiting):
-        self.l1_peak = max(self.l1_peak, self._l1_bytes(self.sums) + waiting)
+    def _bring(self, tile: _Tile, parts: Parts, weight: int, slid: bool) -> None:
+        """New tiles for all instances; instances that want the same one at the same time share one read.
 
-    def waiting(self, indices):
-        """L1 bytes of unfinished sums that stay until this layer runs in this shared iteration."""
-        if not self.sums or not any(loop == "X" and trips > 1 for loop, _, trips in self.shared):
-            return Fraction(0)
-        if self.terms[self.sums[0]] == self.size["C"] * self.size["R"] * self.size["S"]:
-            return Fraction(0)
-        base = {dim: indices[loop] for loop, dim, trips in self.shared if trips > 1}
-        next_at = tuple(base.get(d, 0) * self.private[d] * self.loops[2][d] for d in OUTPUT)
-        return self._l1_bytes(self.sums) if next_at == self.sums_at else Fraction(0)
+        slid: whether the window that was there has gone on along its loop.
+        """
+        written = read = weight
+        for d in DIMS:
+            if tile.tensor == "I" and d in "PQRS":
+                continue
+            if d in RELEVANT[tile.tensor]:
+                written *= sum(part.size for part in parts[d])
+                read *= sum(part.size for part in parts[d])
+            else:
+                written *= len(parts[d])
+                read *= len(_lanes(parts[d], self._lanes_above(tile.parent)))
+        if tile.tensor == "I":
+            for axis in (0, 1):
+                lines = self._lines(tile, axis, parts, slid)
+                written *= sum(fetched for _, fetched in lines)
+                read *= sum(dict(lines).values())
+        passage = self.found.passages[tile.tensor, tile.node]
+        passage.inner += written
+        passage.outer += read
 
-    def peak(self):
-        channels = self.size["G"] * self.size["C"]
-        words = {
-            "weight": Fraction(self.sizes["weight"] if self.weights_from_l3 else 0),
-            "window": Fraction(self.sizes["window"] * len(self.from_l3), channels),
-        }
-        kept = sum((size for tile, size in words.items() if self.kept[tile]), Fraction(0))
-        return Peak(kept=kept, passing=sum(words.values()) - kept, l1_bytes=self.l1_peak)
+    def _lines(self, tile: _Tile, axis: int, parts: Parts, slid: bool) -> list[tuple[tuple, int]]:
+        """Rows (axis 0) or columns (1) brought for each pair of lanes: which tile they are of, and how many."""
+        pair = IMAGE_AXES[axis]
+        apart = self._axes_apart(tile, pair)
+        found = []
+        for lane in product(*(parts[d] for d in pair)):
+            first, end = self._span(axis, *lane)
+            if slid and tile.window.dim in pair:
+                # Everything up to the end of the window one iteration ago is there.
+                there = self._span(axis, *(self._ago(tile.window, d, x) for d, x in zip(pair, lane, strict=True)))[1]
+                if tile.window.shared and there > first:
+                    self.found.kept.add((tile.tensor, tile.node))
+                first = there
+            full = all(x.size == self.nest.held(tile.node, d) for d, x in zip(pair, lane, strict=True))
+            lanes = tuple(x.lanes[:apart] if full else x.lanes for x in lane)
+            found.append(((full, lanes, first, end), end - first))
+        return found
+
+    def _span(self, axis: int, p: Part, r: Part) -> tuple[int, int]:
+        """The rows or columns of an image that some outputs and taps read, with everything in between."""
+        stride, dilation = self.layer.stride[axis], self.layer.dilation[axis]
+        return (
+            p.start * stride + r.start * dilation,
+            (p.stop - 1) * stride + (r.stop - 1) * dilation + 1,
+        )
+
+    def _ago(self, window: Loop, dim: str, part: Part) -> Part:
+        """What a lane had of a dim one iteration of a loop ago."""
+        return Part(part.lanes, part.start - window.step, part.start) if dim == window.dim else part
+
+    def _axes_apart(self, tile: _Tile, pair: tuple[str, str]) -> int:
+        """How many axes, from the outside, keep the tiles of their lanes apart: lanes of the others may share them."""
+        last = max((loop.node for loop in self.nest.loops if loop.dim in pair and loop.node < tile.node), default=-1)
+        return sum(axis < max(tile.parent, last) for axis in self.axes)
+
+    # Sums go outwards, and come back if they left unfinished.
+
+    def _sums_come_and_go(self, tile: _Tile, parts: Parts, at: tuple[int, ...], weight: int) -> None:
+        """New outputs for all instances: their old sums come back now, their new ones will leave before the next.
+
+        Sums of instances under one instance of the parent are added on the way: one sum of each output arrives.
+        Of these instances one goes on with the old sum.
+        """
+        outputs = prod(sum(part.size for part in parts[d]) for d in RELEVANT["O"])
+        mine = set(product(*(_lanes(parts[d], self._lanes_above(tile.node)) for d in "CRS")))
+        width = self._lanes_above(tile.parent)
+        above = {tuple(lanes[:width] for lanes in instance) for instance in mine}
+        parent = self.there.get(("O", tile.parent))
+        which = tuple(i for i, loop in zip(at, self.nest.loops, strict=False) if loop.dim in RELEVANT["O"])
+        seen = parent.seen if parent else self.first_memory
+        has_old = above & (seen.get(which, set()) | (parent.old if parent else set()))
+        passage = self.found.passages["O", tile.node]
+        passage.inner += weight * outputs * len(mine)
+        passage.outer += weight * outputs * len(above)
+        passage.reloaded += weight * outputs * len(has_old)
+        if which not in self.arrived[tile.parent]:
+            # Every output is finished once: the last time it arrives where all of its terms come together.
+            self.arrived[tile.parent].add(which)
+            if all(self.nest.factors[axis][d] == 1 for axis in self.axes[:width] for d in "CRS"):
+                passage.finished += weight * outputs
+        seen.setdefault(which, set()).update(above)
+        first = {}
+        for instance in sorted(mine):
+            first.setdefault(tuple(lanes[:width] for lanes in instance), instance)
+        tile.old, tile.seen = {first[instance] for instance in has_old}, {}
 
 
-def _channels_from_l3(schedule, group, layer):
-    """Input channels, numbered over all groups, whose words a layer fetches from L3."""
-    operands = [operand for operand in layer.inputs if operand.port == "input"]
-    total = layer.dims.G * layer.dims.C
-    brought = []
-    for operand in operands:
-        if operand.source is None or not operand.fusible or len(operands) == 1:
-            brought.append(None)
-        else:
-            source = layer_named(schedule, operand.source)
-            image = source.out or (source.dims.P, source.dims.Q)
-            flat = image[0] * image[1] if "flatten" in source.epilogue else 1
-            brought.append(source.dims.G * source.dims.K * flat)
-    rest, sharing = total - sum(channels or 0 for channels in brought), brought.count(None)
-    shares = [rest // sharing] * sharing if sharing else []
-    shares[-1:] = [share + rest % sharing for share in shares[-1:]]
-    brought = [shares.pop(0) if channels is None else channels for channels in brought]
-    assert sum(brought) == total
-    from_l3, start = set(), 0
-    for operand, channels in zip(operands, brought, strict=True):
-        if operand.source not in group.layers:
-            from_l3 |= set(range(start, start + channels))
-        start += channels
-    return from_l3
-
-
-def price(schedule, layer, counts):
-    """(energy in pJ, cycles) of one execution of a layer."""
-    machine, accesses = schedule.hardware, counts.levels
-    if layer.kind == "mac":
-        s = schedule.mappings[layer.name].spatial
-        columns, pes = s.K * s.G, s.K * s.G * s.C * s.R * s.S
-    else:
-        columns, pes = machine.cols, 1
-    on_chip = max(
-        counts.macs / pes,
-        accesses["l1"] / (machine.words_per_cycle.l1_per_column * columns),
-        accesses["l2"] / machine.words_per_cycle.l2,
-    )
-    dram = accesses["l3"] / machine.words_per_cycle.l3
-    energy = counts.macs * machine.pj.mac + sum(n * getattr(machine.pj, level) for level, n in accesses.items())
-    return energy, on_chip + dram if machine.overlap == "none" else max(on_chip, dram)
+def _lanes(parts: tuple[Part, ...], axes: int) -> set[tuple[int, ...]]:
+    """The lanes in use of the outermost axes."""
+    return {part.lanes[:axes] for part in parts}

@@ -1,5 +1,6 @@
 """Figures: the same bytes every time, labelled axes, and no name on top of another."""
 
+import doctest
 import io
 import sys
 from functools import cache
@@ -8,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from execute.builders import add, alone, mac, schedule, tiled
-from fadiff.cost import evaluate, load_schedule
+from examples import FIRST, second
+from fadiff.analysis.search_trace import Phase, SearchTrace
+from fadiff.cost.evaluate import evaluate
 from fadiff.errors import FadiffError
-from fadiff.report.figures import FIGURES, FORMATS, SCHEDULE_FIGURES, figure_bytes
+from fadiff.report.figures import FIGURES, FORMATS, SCHEDULE_FIGURES, figure_bytes, style
 from fadiff.report.figures.convergence import convergence_figure
-from fadiff.report.figures.style import STYLE, styled
-from fadiff.report.search_trace import Phase, SearchTrace
-from fadiff.schedule import Group, Mapping, Schedule
-from fadiff.workload import Dims, Input, Layer, Workload
+from fadiff.report.figures.style import STYLE, memory_colour, styled
+from fadiff.schedule import Group, Schedule
+from fadiff.schedule.file import read_schedule
+from fadiff.workload import Workload
+from report.plans import deep, plain
+from schedule.toys import add, conv, mac, on, schedule
 
-DATA = Path(__file__).parents[1] / "data" / "schedules"
 MAGIC = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
 TRACE = SearchTrace(
     made_by={"seed": 0},
@@ -36,32 +39,28 @@ TRACE = SearchTrace(
 
 def long_network(blocks: int) -> Schedule:
     """Residual blocks with long names, every second block fused: four layers a block, and one."""
-    layers = [mac("stem/convolution", "K8 C4 P8 Q8")]
+    layers = [conv("stem/convolution", K=8, C=4, P=8, Q=8)]
     groups = [Group(("stem/convolution",))]
     last = "stem/convolution"
     for i in range(blocks):
         names = [f"stage/block{i}/{part}" for part in ("reduce", "spatial", "expand", "add")]
-        layers.append(mac(names[0], "K4 C8 P8 Q8", last))
-        layers.append(mac(names[1], "K4 C4 P8 Q8 R3 S3", names[0]))
-        layers.append(mac(names[2], "K8 C4 P8 Q8", names[1]))
-        layers.append(add(names[3], "K8 P8 Q8", names[2], last))
+        layers.append(conv(names[0], last, K=4, C=8, P=8, Q=8))
+        layers.append(conv(names[1], names[0], K=4, C=4, P=8, Q=8, R=3, S=3))
+        layers.append(conv(names[2], names[1], K=8, C=4, P=8, Q=8))
+        layers.append(add(names[3], names[2], last, K=8, P=8, Q=8))
         groups += [Group(tuple(names))] if i % 2 else [Group((name,)) for name in names]
         last = names[3]
-    mappings = {layer.name: whole(layer.dims) for layer in layers if layer.is_mac}
-    return schedule(layers, groups, mappings)
-
-
-def whole(dims: Dims) -> Mapping:
-    """Everything on chip."""
-    return Mapping(
-        spatial=Dims(K=4, C=4), l0=Dims(P=dims.P, Q=dims.Q), l1=Dims(K=dims.K // 4, C=dims.C // 4, R=dims.R, S=dims.S)
-    )
+    return schedule(*layers, groups=tuple(groups))
 
 
 PLANS = {
-    "one layer": alone(mac("only", "N8 K4 C4"), tiled("K4 C4", "N8")),
-    "28 layers": load_schedule(DATA / "mobilenet_v1.gemmini-large.fused.json"),
+    "one layer": schedule(mac("only", N=8, K=4, C=4)),
+    "28 layers": read_schedule(FIRST / "mobilenet_v1.gemmini-large.fused.json")[0],
     "201 layers": long_network(50),
+    "six memories": second("simba_mbconv"),
+    "twelve memories": plain(
+        Workload("chain", tuple(conv(f"c{i}", f"c{i - 1}" if i else None) for i in range(9))), deep(12)
+    ),
 }
 each_size = pytest.mark.parametrize("size", PLANS)
 each_figure = pytest.mark.parametrize("name", SCHEDULE_FIGURES)
@@ -170,15 +169,37 @@ def test_bars_are_as_high_as_the_model_says(evaluation):
     with styled():
         (axes,) = SCHEDULE_FIGURES["energy"](evaluation).axes
         tops = [max(bar.get_y() + bar.get_height() for bar in bars) for bars in zip(*axes.containers, strict=True)]
-    energy = [float(pj) * 1e-6 for pj in evaluation.layers.energy.total * evaluation.repeat]
+    energy = [float(pj) * 1e-6 for pj in evaluation.layer_energy_pj * evaluation.repeat]
     assert tops == pytest.approx(energy)
 
 
+def test_every_memory_has_a_colour_of_its_own():
+    colours = [memory_colour(i) for i in range(16)]
+    assert len(set(colours)) == 16
+    with styled():
+        (axes,) = drawn("energy", "twelve memories").axes
+        bars = {bars.patches[0].get_facecolor() for bars in axes.containers}
+        assert len(bars) == 1 + 12
+        told = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert told == ["MACs", *(f"memory {i}" for i in range(11, 0, -1)), "far away"]
+
+
+def test_the_timeline_is_of_the_memory_that_fuses():
+    assert drawn("timeline", "six memories").axes[1].get_ylabel() == "gb in use [KB]"
+    assert drawn("timeline", "28 layers").axes[1].get_ylabel() == "scratchpad in use [KB]"
+
+
 def test_a_network_of_sums_has_a_roofline_without_points():
-    total = Layer("s", "add", Dims(K=4, P=2), (Input(None, "addend"), Input(None, "addend")))
-    plan = Schedule(Workload("sums", (total,)), PLANS["one layer"].hardware, (Group(("s",)),), {})
+    plan = schedule(add("s", None, None, K=4, P=2))
     for name in SCHEDULE_FIGURES:
         assert figure_bytes(name, "png", evaluate(plan))
+
+
+def test_a_first_memory_without_a_rate_has_a_flat_roof():
+    plan = on(schedule(conv("a")), {"DRAM": {"words_per_cycle": None}})
+    with styled():
+        (axes,) = SCHEDULE_FIGURES["roofline"](evaluate(plan)).axes
+        assert set(axes.lines[0].get_ydata()) == {64}
 
 
 def test_a_search_without_descent_has_one_panel():
@@ -217,3 +238,9 @@ def test_pngs_are_large_enough_for_print(evaluation):
     from PIL import Image
 
     assert Image.open(io.BytesIO(figure_bytes("timeline", "png", evaluation))).width >= 1400
+
+
+def test_examples_in_docstrings_run():
+    failed, tried = doctest.testmod(style)
+    assert tried > 0
+    assert failed == 0

@@ -1,19 +1,18 @@
 """A schedule in a notebook."""
 
-from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
-import fadiff
-from execute.builders import alone, mac, tiled
-from fadiff import evaluate, load_schedule
+from examples import FIRST, second
+from fadiff.cost.evaluate import evaluate
 from fadiff.report.notebook import schedule_html
+from fadiff.schedule.file import read_schedule
+from schedule.toys import conv, on, schedule
 
-PLAN = load_schedule(Path(__file__).parents[1] / "data" / "schedules" / "resnet18.gemmini-large.fused.json")
+PLAN = read_schedule(FIRST / "resnet18.gemmini-large.fused.json")[0]
 
 
 def test_a_schedule_shows_its_summary_and_every_layer():
-    html = PLAN._repr_html_()
+    html = schedule_html(PLAN)
     tree = ElementTree.fromstring(html)
     cells = [cell.text for cell in tree.iter("td")]
     assert dict(zip(cells[::2], cells[1::2], strict=True))["EDP"] == f"{evaluate(PLAN).edp_uj_cycles:.4g} µJ·cycles"
@@ -37,19 +36,20 @@ def test_it_needs_nothing_from_outside_and_reads_on_any_ground():
 
 
 def test_names_are_escaped():
-    plan = alone(mac("<b>&'\"", "N8 K4 C4"), tiled("K4 C4", "N8"))
-    html = schedule_html(plan)
-    assert "<b>" not in html
+    html = schedule_html(on(schedule(conv("<b>&'\"")), {"DRAM": {"name": "<i>"}}, name="<u>"))
+    for sign in ("<b>", "<i>", "<u>"):
+        assert sign not in html
     assert ElementTree.fromstring(html) is not None
 
 
+def test_energy_is_told_by_the_machines_own_memories():
+    html = schedule_html(second("eyeriss_residual_fused"))
+    for memory in ("DRAM", "glb", "ispad", "wspad", "pspad"):
+        assert f"{memory} " in html
+
+
 def test_an_illegal_schedule_says_what_it_breaks():
-    broken = replace(PLAN, hardware=replace(PLAN.hardware, l2_bytes=1024))
-    html = broken._repr_html_()
+    html = schedule_html(on(PLAN, {"scratchpad": {"bytes": 1024}}))
     assert "illegal" in html
-    assert "bytes of L2 at step" in html
+    assert "bytes of scratchpad at step" in html
     assert "EDP" not in html
-
-
-def test_the_public_name_has_the_display():
-    assert fadiff.Schedule._repr_html_ is type(PLAN)._repr_html_

@@ -6,9 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from fadiff.cli import app
 from fadiff.errors import FadiffError
 from fadiff.reproduce import experiment, runs
 from fadiff.reproduce.experiment import EXPERIMENTS, Desk, find_experiment, markdown_table, with_section
@@ -163,13 +161,17 @@ def test_quick_files_do_not_touch_the_full_ones(tmp_path: Path):
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    result = CliRunner().invoke(app, ["reproduce", "fig4", "--quick", "--into", str(tmp_path / "file")])
-    assert result.exit_code == 2
-    assert "no folder can be made there" in result.stderr
-    assert "choose another place with --into" in result.stderr
+    with pytest.raises(FadiffError, match=r"no folder can be made there .*: choose another place with --into"):
+        experiment.run(Desk("fig4", tmp_path / "file", quick=True))
 
 
-def test_the_command_line_tells_an_unknown_experiment():
-    result = CliRunner().invoke(app, ["reproduce", "fig5"])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: experiment 'fig5' is unknown")
+def test_rows_under_former_names_are_found(desk: Desk):
+    """`gradient` is now called `joint`, and words of L3 are words of DRAM."""
+    desk.file(".csv").write_text("model,hardware,method,seed,budget_s,l3_words\na,b,gradient,0,1.0,7\n")
+    run = Run("a", "b", "joint", 0, 1.0)
+    (row,) = measure(desk, [run], fails, Run._fields)
+    assert row == {**{name: str(value) for name, value in run._asdict().items()}, "dram_words": "7"}
+
+
+def fails(run: Run) -> list[dict[str, object]]:
+    raise AssertionError(f"{run} was done before")

@@ -1,59 +1,35 @@
-"""Table 1, Figure 4 and the ablation: their arithmetic on rows made up here, and their runs on real ones."""
+"""Table 1 and Figure 4: their arithmetic on rows made up here, and their runs on real ones."""
 
-import csv
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from fadiff import optimize
-from fadiff.cli import app
-from fadiff.reproduce import ablation, fig4, table1
+from fadiff.reproduce import fig4, table1
 from fadiff.reproduce.experiment import Desk, run
 from fadiff.reproduce.runs import Run, result_of
+from fadiff.search.optimize import optimize
+from reproduce.pages import table_after, told_and_committed, write_csv
 
 TABLE1_COLUMNS = (
-    "edp_uj_cycles", "energy_pj", "cycles", "l3_words", "edges_fused", "greedy_edp_uj_cycles", "seconds", "stopped",
+    "edp_uj_cycles", "energy_pj", "cycles", "dram_words", "edges_fused", "greedy_edp_uj_cycles", "seconds", "stopped",
 )  # fmt: skip
 
 
-def write_csv(path: Path, rows: list[dict[str, object]]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def made_up_table1() -> Iterator[dict[str, object]]:
-    """EDP: 100 for gradient (98, 100, 102 over seeds), 200 for layerwise, 150 for layerwise-tuned, 400 for others."""
-    edp = {"gradient": 100.0, "layerwise": 200.0, "layerwise-tuned": 150.0}
+    """EDP: 100 for joint (98, 100, 102 over seeds), 200 for layerwise, 150 for layerwise-tuned, 400 for others."""
+    edp = {"joint": 100.0, "layerwise": 200.0, "layerwise-tuned": 150.0}
     for seed in table1.SEEDS:
         for machine in table1.MACHINES:
             for network in table1.NETWORKS:
                 for method in table1.METHODS:
-                    own = edp.get(method, 400.0) * (1 + (seed - 1) / 50 if method == "gradient" else 1)
-                    words = 30.0 if method == "gradient" else 40.0
-                    values = (own, 1.0, 1.0, words, 5 if method == "gradient" else 0, 1000.0, 30.0, "budget")
+                    own = edp.get(method, 400.0) * (1 + (seed - 1) / 50 if method == "joint" else 1)
+                    words = 30.0 if method == "joint" else 40.0
+                    values = (own, 1.0, 1.0, words, 5 if method == "joint" else 0, 1000.0, 30.0, "budget")
                     run = Run(network, machine, method, seed, table1.BUDGET_S)
                     yield {**run._asdict(), **dict(zip(TABLE1_COLUMNS, values, strict=True))}
-
-
-def table_after(text: str, first_column: str) -> dict[str, list[str]]:
-    """Rows of a Markdown table, by first cell; `first_column` is how its header starts."""
-    lines = text.splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith(first_column))
-    rows: dict[str, list[str]] = {}
-    for line in lines[at + 2 :]:
-        if not line.startswith("|"):
-            break
-        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-        rows[name] = cells
-    return rows
 
 
 def test_table1_tells_what_its_rows_say(tmp_path: Path):
@@ -112,7 +88,7 @@ def test_a_real_row_of_table1_is_the_search(monkeypatch: pytest.MonkeyPatch):
     (row,) = table1._row(run)
     found = result_of(run)
     assert row["edp_uj_cycles"] == found.best.edp_uj_cycles == row["greedy_edp_uj_cycles"]
-    assert row["l3_words"] == found.best.l3_words
+    assert row["dram_words"] == found.best.memory_words(0)
     assert row["edges_fused"] == 0
 
 
@@ -159,50 +135,7 @@ def test_fig4_keeps_improvements_of_the_method_itself(monkeypatch: pytest.Monkey
     assert row["found_edp_uj_cycles"] is None
 
 
-def test_the_ablation_tells_ratios_seed_by_seed(tmp_path: Path):
-    rows = [
-        {
-            "variant": variant, "cell": cell, "seed": seed,
-            "edp_uj_cycles": (1 + seed) * (1.0 if variant == ablation.BASE else 1.5 + seed / 10),
-            "legal_share": "" if "no descent" in variant else 0.25, "seconds": 1.0,
-        }
-        for seed in ablation.SEEDS for variant in ablation.VARIANTS for cell in ablation.CELLS
-    ]  # fmt: skip
-    write_csv(tmp_path / "results" / "ablation.csv", rows)
-    told = table_after(run(Desk("ablation", tmp_path)).read_text(), "| variant")
-    assert list(told) == list(ablation.VARIANTS)
-    assert set(told[ablation.BASE]) == {"1.000, 25%"}
-    assert set(told["whole method, no descent"]) == {"1.600 (1.500-1.700)"}
-
-
-def test_variants_differ_from_the_whole_method():
-    options = list(ablation.VARIANTS.values())
-    assert all(options[i] != options[j] for i in range(len(options)) for j in range(i))
-
-
-def test_the_ablation_runs_a_trial_to_its_end(tmp_path: Path):
-    network = tmp_path / "toy.yaml"
-    network.write_text(
-        "name: toy\nlayers:\n"
-        "- {name: a, kind: mac, dims: {K: 8, C: 4, P: 4, Q: 4}, inputs: [{from: null, port: input}]}\n"
-        "- {name: b, kind: mac, dims: {K: 4, C: 8, P: 4, Q: 4}, inputs: [{from: a, port: input}]}\n"
-    )
-    (row,) = ablation._row(ablation.Trial("whole method, no descent", f"{network}/gemmini-small", 0))
-    assert row["edp_uj_cycles"] == optimize(str(network), "gemmini-small").best.edp_uj_cycles
-
-
-@pytest.mark.parametrize("name", ["table1", "fig4", "ablation"])
-def test_committed_results_are_told_as_they_are(name: str, tmp_path: Path):
-    """The page and the figures in docs/ are what the committed CSV files give: no run is done again."""
-    docs = Path(__file__).resolve().parents[2] / "docs"
-    (tmp_path / "docs" / "results").mkdir(parents=True)
-    (tmp_path / "docs" / "results" / f"{name}.csv").write_bytes((docs / "results" / f"{name}.csv").read_bytes())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        result = CliRunner().invoke(app, ["reproduce", name, "--into", "docs"])
-    assert result.exit_code == 0, result.output
-    section = re.compile(rf"<!-- begin {name} -->.*?<!-- end {name} -->", re.DOTALL)
-    (told,) = section.findall((tmp_path / "docs" / "results.md").read_text())
-    assert section.findall((docs / "results.md").read_text()) == [told]
-    made = (tmp_path / "docs" / "results" / f"{name}.csv").read_text()
-    assert made == (docs / "results" / f"{name}.csv").read_text()
+@pytest.mark.parametrize("name", ["table1", "fig4"])
+def test_committed_results_are_told_under_the_methods_present_names(name: str, tmp_path: Path):
+    told, committed = told_and_committed(name, tmp_path)
+    assert told == committed.replace("gradient", "joint")

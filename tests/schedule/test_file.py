@@ -3,29 +3,30 @@
 import json
 import os
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fadiff.cost import evaluate, load_schedule, save_schedule
+from examples import FILES, FIRST, SECOND, second
+from fadiff.cost.checked import load_schedule, save_schedule
+from fadiff.cost.evaluate import evaluate
 from fadiff.errors import FadiffError
 from fadiff.files import FileError
-from fadiff.schedule.file import read_schedule, schedule_to_json, write_schedule
+from fadiff.schedule import Group, Mapping, Schedule, ScheduleError, Trips
+from fadiff.schedule.file import write_schedule
+from fadiff.workload import Dims
 
-FOLDER = Path(__file__).parent.parent / "data" / "schedules"
-FILES = sorted(FOLDER.rglob("*.json"))
-SMALL = FOLDER / "small"
-GOLDEN = Path(__file__).parent / "golden" / "r1_resid.json"
+RESIDUAL = SECOND / "eyeriss_residual_fused.json"
+every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
 @pytest.fixture
 def refusal(tmp_path):
-    """What loading a changed reference file says."""
+    """What loading a changed priced file says."""
 
-    def refuse(change, name="r1_resid"):
-        data = json.loads((SMALL / f"{name}.json").read_text())
+    def refuse(change, origin=RESIDUAL):
+        data = json.loads(origin.read_text())
         path = tmp_path / "changed.json"
         changed = change(data)
         path.write_text(changed if isinstance(changed, str) else json.dumps(data))
@@ -39,85 +40,147 @@ def refusal(tmp_path):
     return refuse
 
 
-@pytest.mark.parametrize(
-    ("place", "told"),
-    [
-        ((), "extra"),
-        (("workload",), "workload.extra"),
-        (("workload", "layers", 1), "workload.layers.1.extra"),
-        (("workload", "layers", 0, "dims"), "workload.layers.0.dims.extra"),
-        (("workload", "layers", 2, "inputs", 1), "workload.layers.2.inputs.1.extra"),
-        (("hardware",), "hardware.extra"),
-        (("hardware", "pj"), "hardware.pj.extra"),
-        (("hardware", "words_per_cycle"), "hardware.words_per_cycle.extra"),
-        (("hardware", "spatial"), "hardware.spatial.extra"),
-        (("groups", 0), "groups.0.extra"),
-        (("groups", 0, "trips"), "groups.0.trips.extra"),
-        (("mappings", "v"), "mappings.v.extra"),
-        (("mappings", "v", "L2"), "mappings.v.L2.extra"),
-        (("mappings", "v", "order"), "mappings.v.order.extra"),
-        (("cost",), "cost.extra"),
-    ],
-)
-def test_an_unknown_key_is_refused_with_its_path(refusal, place, told):
-    def change(data):
-        for step in place:
-            data = data[step]
-        data["extra"] = 1
+def edited(place, value=None):
+    """A change of one value; with None, its removal."""
 
-    assert refusal(change) == f"{told}: this key is unknown: remove it or correct its spelling"
-
-
-@pytest.mark.parametrize(
-    ("place", "told"),
-    [
-        (("format",), "format"),
-        (("workload", "layers"), "workload.layers"),
-        (("workload", "layers", 1, "inputs"), "workload.layers.1.inputs"),
-        (("workload", "layers", 1, "inputs", 0, "from"), "workload.layers.1.inputs.0.from"),
-        (("hardware", "pj", "L2"), "hardware.pj.L2"),
-        (("hardware", "rows"), "hardware.rows"),
-        (("groups", 0, "layers"), "groups.0.layers"),
-        (("mappings",), "mappings"),
-        (("cost", "cycles"), "cost.cycles"),
-    ],
-)
-def test_a_missing_key_is_refused_with_its_path(refusal, place, told):
     def change(data):
         for step in place[:-1]:
             data = data[step]
-        del data[place[-1]]
+        if value is None:
+            del data[place[-1]]
+        else:
+            data[place[-1]] = value
 
-    assert refusal(change) == f"{told}: this key is missing: add it"
-
-
-@pytest.mark.parametrize("key", ["energy_pj", "cycles", "edp_uj_cycles"])
-def test_a_wrong_cost_is_refused(refusal, key):
-    def change(data):
-        data["cost"][key] *= 1 + 2e-6
-
-    assert refusal(change).startswith(f"cost.{key}: the file states ")
+    return change
 
 
-@pytest.mark.parametrize("key", ["energy_pj", "cycles", "edp_uj_cycles"])
-def test_a_cost_within_a_millionth_is_taken(tmp_path, key):
-    data = json.loads((SMALL / "r1_resid.json").read_text())
-    data["cost"][key] *= 1 + 5e-7
-    (tmp_path / "close.json").write_text(json.dumps(data))
-    assert load_schedule(tmp_path / "close.json") == load_schedule(SMALL / "r1_resid.json")
+# Edition 1.
 
 
-def test_a_file_may_leave_its_cost_to_the_model(tmp_path):
-    data = json.loads((SMALL / "r1_resid.json").read_text())
-    del data["cost"]
-    (tmp_path / "free.json").write_text(json.dumps(data))
-    assert load_schedule(tmp_path / "free.json") == load_schedule(SMALL / "r1_resid.json")
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        (("hardware", "rows"), "hardware.rows: this key is missing: add it"),
+        (("hardware", "pj", "L2"), "hardware.pj.L2: this key is missing: add it"),
+        (("mappings", "v"), "mappings leave out 'v': every mac layer needs one"),
+        (
+            ("mappings", "u", "order", "L1"),
+            "mappings.u.order.accumulator: more than one loop runs there: give their order",
+        ),
+    ],
+)
+def test_a_file_of_edition_1_that_lacks_something_is_refused(refusal, place, told):
+    assert refusal(edited(place), FIRST / "small" / "r1_resid.json") == told
+
+
+def test_a_file_of_edition_1_knows_no_nodes(refusal):
+    told = refusal(edited(("mappings", "u", "scratchpad"), {"K": 2}), FIRST / "small" / "r1_resid.json")
+    assert told == "mappings.u.scratchpad: this key is unknown: remove it or correct its spelling"
+    hardware = json.loads(RESIDUAL.read_text())["hardware"]
+    assert refusal(edited(("hardware",), hardware), FIRST / "small" / "r1_resid.json").startswith("hardware.")
+
+
+# Keys that are too many, too few, or not what they should be.
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        (),
+        ("workload",),
+        ("workload", "layers", 1),
+        ("workload", "layers", 0, "dims"),
+        ("workload", "layers", 3, "inputs", 1),
+        ("hardware",),
+        ("hardware", "bits"),
+        ("hardware", "nodes", 0),
+        ("hardware", "nodes", 2),
+        ("groups", 0),
+        ("groups", 0, "trips"),
+        ("mappings", "b", "glb"),
+        ("cost",),
+    ],
+    ids=lambda place: ".".join(map(str, place)) or "top",
+)
+def test_an_unknown_key_is_refused_with_its_path(refusal, place):
+    told = ".".join(map(str, (*place, "extra")))
+    assert refusal(edited((*place, "extra"), 1)) == f"{told}: this key is unknown: remove it or correct its spelling"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("format",),
+        ("workload", "layers"),
+        ("workload", "layers", 1, "inputs"),
+        ("workload", "layers", 1, "inputs", 0, "from"),
+        ("hardware", "nodes"),
+        ("hardware", "bits", "sums"),
+        ("hardware", "mac_pj"),
+        ("hardware", "nodes", 0, "read_pj"),
+        ("hardware", "nodes", 1, "keeps"),
+        ("hardware", "nodes", 2, "size"),
+        ("groups", 0, "layers"),
+        ("mappings",),
+        ("cost", "cycles"),
+    ],
+    ids=lambda place: ".".join(map(str, place)),
+)
+def test_a_missing_key_is_refused_with_its_path(refusal, place):
+    assert refusal(edited(place)) == f"{'.'.join(map(str, place))}: this key is missing: add it"
+
+
+def test_a_spilled_sum_is_as_wide_as_any_other_unless_the_file_says_so():
+    assert "spilled" not in json.loads(RESIDUAL.read_text())["hardware"]["bits"]
+    bits = load_schedule(RESIDUAL).machine.bits
+    assert bits.spilled == bits.sums != 8
+    assert second("gemmini_db_gemm_odd").machine.bits.spilled == 8
+
+
+def test_a_machine_that_makes_no_sense_is_refused(refusal):
+    assert refusal(edited(("hardware", "nodes", 0, "keeps"), "WI")) == (
+        "hardware 'eyeriss-like': DRAM, the first memory, keeps 'WI': it must keep W, I and O"
+    )
+    assert refusal(edited(("hardware", "nodes", 1, "bytes"))) == (
+        "hardware 'eyeriss-like': glb has no bytes: only the first memory is unbounded"
+    )
+    assert refusal(edited(("hardware", "nodes", 2, "axis"), "cols")) == (
+        "hardware 'eyeriss-like': two nodes are named 'cols': node names must be unique"
+    )
+
+
+# Mappings for the machine that the file states.
+
+
+def test_a_mapping_for_another_machines_nodes_is_refused(refusal):
+    hardware = json.loads((SECOND / "gemmini_conv.json").read_text())["hardware"]
+    told = refusal(edited(("hardware",), hardware))
+    assert told == (
+        "mappings.u: 'glb' is no node of gemmini-small: "
+        "its nodes are DRAM, scratchpad, cols, accumulator, rows, registers"
+    )
+
+
+def test_an_order_for_what_is_no_memory_is_refused(refusal):
+    told = refusal(edited(("mappings", "c", "order", "rows"), "GNPQKCRS"))
+    assert told == "mappings.c: 'rows' is no memory of eyeriss-like: its memories are DRAM, glb, ispad, wspad, pspad"
+    assert refusal(edited(("mappings", "c", "order"), "GNPQKCRS")).startswith("mappings.c.order: ")
+    assert refusal(edited(("mappings", "c", "order", "glb"), 3)).startswith("mappings.c.order.glb: ")
+
+
+def test_a_mapping_of_other_nodes_makes_no_schedule():
+    theirs, mine = second("gemmini_conv"), second("eyeriss_conv")
+    with pytest.raises(ScheduleError) as refused:
+        Schedule(mine.workload, mine.machine, mine.groups, {"c": theirs.mappings["c"]})
+    assert str(refused.value) == (
+        "the mapping of 'c' is for a machine of 6 nodes and 4 memories; eyeriss-like has 7 and 5"
+    )
+    with pytest.raises(ScheduleError, match=r"^'scratchpad' is no node of eyeriss-like: its nodes are DRAM, glb, "):
+        Mapping.of(mine.machine, {"scratchpad": Dims(K=2)})
 
 
 def test_a_mac_layer_without_mapping_is_refused(refusal):
-    assert (
-        refusal(lambda data: data["mappings"].pop("v") and None) == "mappings leave out 'v': every mac layer needs one"
-    )
+    assert refusal(edited(("mappings", "b"))) == "mappings leave out 'b': every mac layer needs one"
 
 
 def test_a_mapping_of_an_add_layer_or_of_nothing_is_refused(refusal):
@@ -126,61 +189,121 @@ def test_a_mapping_of_an_add_layer_or_of_nothing_is_refused(refusal):
         assert told == f"mappings name '{name}': only mac layers of the workload have one"
 
 
-def test_an_order_may_be_left_out_only_where_one_loop_runs(refusal, tmp_path):
-    def change(data):
-        del data["mappings"]["u"]["order"]["L1"]
-
-    assert refusal(change) == "mappings.u.order.L1: more than one loop runs at L1: give their order"
-    data = json.loads((SMALL / "r1_resid.json").read_text())
-    del data["mappings"]["u"]["order"]["L3"]
-    del data["mappings"]["u"]["order"]["L2"]
+def test_an_order_may_be_left_out_only_where_one_loop_runs_or_no_memory_follows(refusal, tmp_path):
+    told = refusal(edited(("mappings", "c", "order", "glb")))
+    assert told == "mappings.c.order.glb: more than one loop runs there: give their order"
+    data = json.loads(RESIDUAL.read_text())
+    assert len(data["mappings"]["b"]["pspad"]) > 1
+    del data["mappings"]["b"]["order"]["pspad"]
     (tmp_path / "short.json").write_text(json.dumps(data))
-    assert evaluate(load_schedule(tmp_path / "short.json")).energy_pj == data["cost"]["energy_pj"]
+    assert evaluate(load_schedule(tmp_path / "short.json")).energy_pj == pytest.approx(data["cost"]["energy_pj"])
 
 
 @pytest.mark.parametrize("order", ["", "GNPQKCR", "GNPQKCRR", "GNPQKCRSS", "gnpqkcrs", "GNPQKCRX"])
 def test_an_order_that_is_no_permutation_is_refused(refusal, order):
-    def change(data):
-        data["mappings"]["u"]["order"]["L1"] = order
+    told = refusal(edited(("mappings", "c", "order", "glb"), order))
+    assert told == f"mappings.c: order {order!r} must hold each of GNPQKCRS once, outer to inner"
 
-    told = refusal(change)
-    assert told == f"mappings.u: order L1 is {order!r}: it must hold each of GNPQKCRS once, outer to inner"
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, 2.0, True, "2", [], {}, 10**400], ids=lambda value: str(value)[:8])
+def test_a_factor_that_is_no_positive_integer_is_refused(refusal, value):
+    assert refusal(edited(("mappings", "b", "wspad", "K"), value)).startswith("mappings.b.wspad")
+
+
+def test_factors_that_are_none_are_refused(refusal):
+    for factors in (3, "K2", [2], True):
+        assert refusal(edited(("mappings", "b", "wspad"), factors)).startswith("mappings.b.wspad: ")
+
+
+@pytest.mark.parametrize("name", ["value", "model_config", "dict", "orders", "L2", "ä ö"])
+def test_a_node_may_have_any_name(name, tmp_path):
+    data = RESIDUAL.read_text().replace('"glb"', json.dumps(name))
+    (tmp_path / "renamed.json").write_text(data)
+    schedule = load_schedule(tmp_path / "renamed.json")
+    assert schedule.machine.nodes[1].name == name
+    assert schedule.mappings == load_schedule(RESIDUAL).mappings
+    save_schedule(tmp_path / "again.json", schedule)
+    assert load_schedule(tmp_path / "again.json") == schedule
+
+
+# Groups.
 
 
 def test_layers_that_groups_leave_out_repeat_or_invent_are_refused(refusal):
-    assert refusal(lambda data: data["groups"][0]["layers"].remove("v")).startswith("groups leave out 'v'")
-    assert refusal(lambda data: data["groups"][0]["layers"].append("v")).startswith("groups list layer 'v' twice")
+    assert refusal(lambda data: data["groups"][0]["layers"].remove("b")).startswith("groups leave out 'b'")
+    assert refusal(lambda data: data["groups"][0]["layers"].append("b")).startswith("groups list layer 'b' twice")
     assert refusal(lambda data: data["groups"][0]["layers"].append("x")).startswith("groups name 'x', which is not")
     assert refusal(lambda data: data["groups"].append({"layers": []})).startswith("a group has no layers")
 
 
 def test_loops_that_name_no_shared_loop_are_refused(refusal):
-    assert "loops is 'NK'" in refusal(lambda data: data["groups"][0].update(loops="NK"))
-    assert "loops is 'NN'" in refusal(lambda data: data["groups"][0].update(loops="NN"))
-    told = refusal(lambda data: data["groups"][0].update(trips={"X": 2}))
-    assert told == "group u+v+s: it shares X but loops 'GNPQ' does not say where X stands"
+    assert "loops is 'NK'" in refusal(edited(("groups", 0, "loops"), "NK"))
+    assert "loops is 'NN'" in refusal(edited(("groups", 0, "loops"), "NN"))
+    told = refusal(edited(("groups", 0, "trips"), {"X": 2}))
+    assert told == "group u+b+c+s: it shares X but loops 'GNPQ' does not say where X stands"
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, 2.0, True, "2", None, [], {}, 10**400], ids=lambda value: str(value)[:8])
-def test_a_factor_that_is_no_positive_integer_is_refused(refusal, value):
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", 10**400], ids=lambda value: str(value)[:8])
+def test_trips_that_are_no_positive_integer_are_refused(refusal, value):
+    assert refusal(edited(("groups", 0, "trips", "P"), value)).startswith("groups.0.trips.P: ")
+
+
+def test_a_group_without_trips_is_no_value():
+    with pytest.raises(ScheduleError, match="each is at least 1"):
+        Group(("a",), Trips(P=0))
+
+
+# The cost.
+
+
+@pytest.mark.parametrize("key", ["energy_pj", "cycles", "edp_uj_cycles"])
+def test_a_wrong_cost_is_refused(refusal, key):
     def change(data):
-        data["mappings"]["u"]["L1"]["K"] = value
+        data["cost"][key] *= 1 + 2e-6
 
-    assert refusal(change).startswith("mappings.u.L1")
+    told = refusal(change)
+    assert told.startswith(f"cost.{key}: the file states ")
+    assert told.endswith(": remove the cost to have it computed, or find out what changed")
+
+
+@pytest.mark.parametrize("key", ["energy_pj", "cycles", "edp_uj_cycles"])
+def test_a_cost_within_a_millionth_is_taken(tmp_path, key):
+    data = json.loads(RESIDUAL.read_text())
+    data["cost"][key] *= 1 + 5e-7
+    (tmp_path / "close.json").write_text(json.dumps(data))
+    assert load_schedule(tmp_path / "close.json") == load_schedule(RESIDUAL)
+
+
+def test_a_file_may_leave_its_cost_to_the_model(tmp_path):
+    data = json.loads(RESIDUAL.read_text())
+    del data["cost"]
+    (tmp_path / "free.json").write_text(json.dumps(data))
+    assert load_schedule(tmp_path / "free.json") == load_schedule(RESIDUAL)
+
+
+def test_what_is_written_without_a_check_is_checked_on_load(tmp_path):
+    write_schedule(tmp_path / "lie.json", second("os_conv"), evaluate(second("os_flatten")).stated())
+    with pytest.raises(FileError, match="the file states"):
+        load_schedule(tmp_path / "lie.json")
+
+
+# Text that is no schedule.
 
 
 def test_numbers_too_long_to_print_are_refused(refusal):
     def factors(data):
-        for level in ("L1", "L2", "L3"):
-            data["mappings"]["u"][level]["K"] = 10**4000
+        data["mappings"]["u"]["glb"] = {"Q": 10**4000}
 
-    assert refusal(factors).startswith("mappings.u.L3: a factor is larger than any loop")
-    assert refusal(lambda data: data["groups"][0]["trips"].update(N=10**4000)).startswith("groups.0.trips.N: ")
-    assert refusal(lambda data: data["workload"]["layers"][0]["dims"].update(N=10**4000)).startswith("layer 'u': ")
+    assert refusal(factors) == "mappings.u.glb: a factor is larger than any loop: it is at most 2147483647"
+    assert refusal(edited(("groups", 0, "trips", "N"), 10**4000)).startswith("groups.0.trips.N: ")
+    assert refusal(edited(("workload", "layers", 0, "dims", "N"), 10**4000)).startswith("layer 'u': ")
+    assert refusal(edited(("hardware", "nodes", 1, "bytes"), 10**4000)).startswith("hardware.nodes.1.bytes: ")
 
 
-def test_another_format_is_refused(refusal):
-    assert refusal(lambda data: data.update(format="fadiff-schedule/2")).startswith("format: ")
+@pytest.mark.parametrize("name", ["fadiff-schedule/3", "fadiff-schedule/1", "", 2])
+def test_another_format_is_refused(refusal, name):
+    """Edition 1 is another format: its machine and mappings have other keys."""
+    assert refusal(edited(("format",), name))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
@@ -194,9 +317,9 @@ def test_numbers_that_are_none_are_refused(refusal, number):
 
 def test_a_key_given_twice_is_refused(refusal):
     def change(data):
-        return json.dumps(data).replace('"L2": {}', '"L2": {}, "L2": {"K": 2}', 1)
+        return json.dumps(data).replace('"pspad": {"P": 5}', '"pspad": {"P": 5}, "pspad": {"P": 5}', 1)
 
-    assert refusal(change) == "the JSON is not valid (key 'L2' is given twice): correct it"
+    assert refusal(change) == "the JSON is not valid (key 'pspad' is given twice): correct it"
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
@@ -225,51 +348,19 @@ def test_a_path_without_a_file_is_refused(tmp_path):
         load_schedule(tmp_path / "binary.json")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_schedule_survives_writing_and_reading(path, tmp_path):
-    schedule = load_schedule(path)
-    save_schedule(tmp_path / "again.json", schedule)
-    again = load_schedule(tmp_path / "again.json")
-    assert again == schedule
-    assert evaluate(again).energy_pj == evaluate(schedule).energy_pj
-
-
-def test_the_same_schedule_is_always_the_same_bytes(tmp_path):
-    for path in FILES:
-        save_schedule(tmp_path / "first.json", load_schedule(path))
-        save_schedule(tmp_path / "second.json", load_schedule(tmp_path / "first.json"))
-        assert (tmp_path / "first.json").read_bytes() == (tmp_path / "second.json").read_bytes()
-
-
-def test_a_written_file_is_the_plain_json_of_its_schedule(tmp_path):
-    schedule = load_schedule(SMALL / "a3_GNX.json")
-    evaluation = save_schedule(tmp_path / "a3.json", schedule)
-    assert json.loads((tmp_path / "a3.json").read_text()) == schedule_to_json(schedule, evaluation.stated())
-
-
-def test_the_written_form_is_the_golden_one(tmp_path):
-    """One line per layer, group and mapping. On purpose changed? Write the golden file anew and read the difference."""
-    save_schedule(tmp_path / "r1.json", load_schedule(SMALL / "r1_resid.json"))
-    assert (tmp_path / "r1.json").read_text() == GOLDEN.read_text()
-
-
-def test_save_returns_the_evaluation_it_states(tmp_path):
-    schedule = load_schedule(SMALL / "h1_rows.json")
-    evaluation = save_schedule(tmp_path / "h1.json", schedule)
-    assert read_schedule(tmp_path / "h1.json")[1] == evaluation.stated()
+# Files that cannot be written.
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
-    schedule = load_schedule(SMALL / "h1_rows.json")
     for place in (tmp_path / "missing" / "schedule.json", tmp_path):
         with pytest.raises(FileError, match="it cannot be written"):
-            save_schedule(place, schedule)
+            save_schedule(place, second("os_conv"))
         assert list(tmp_path.iterdir()) == []
 
 
 def test_a_write_that_fails_halfway_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "schedule.json"
-    save_schedule(path, load_schedule(SMALL / "h1_rows.json"))
+    save_schedule(path, second("os_conv"))
     before = path.read_bytes()
 
     def full_disk(*_args):
@@ -277,25 +368,20 @@ def test_a_write_that_fails_halfway_keeps_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", full_disk)
     with pytest.raises(FileError, match="No space left on device"):
-        save_schedule(path, load_schedule(SMALL / "h3_2d.json"))
+        save_schedule(path, second("os_flatten"))
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_new_file_takes_the_place_of_the_old_one(tmp_path):
     path = tmp_path / "schedule.json"
-    save_schedule(path, load_schedule(SMALL / "a2_kept.json"))
-    save_schedule(path, load_schedule(SMALL / "g1_ws.json"))
-    assert load_schedule(path) == load_schedule(SMALL / "g1_ws.json")
+    save_schedule(path, second("os_conv"))
+    save_schedule(path, second("tpu_flash"))
+    assert load_schedule(path) == second("tpu_flash")
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_is_written_without_a_check_is_checked_on_load(tmp_path):
-    schedule = load_schedule(SMALL / "h1_rows.json")
-    stated = evaluate(load_schedule(SMALL / "h3_2d.json")).stated()
-    write_schedule(tmp_path / "lie.json", schedule, stated)
-    with pytest.raises(FileError, match="the file states"):
-        load_schedule(tmp_path / "lie.json")
+# Files with something random in them.
 
 
 def _places(value, path=()):
@@ -306,7 +392,7 @@ def _places(value, path=()):
         yield from _places(inner, (*path, key))
 
 
-ORIGINALS = [json.loads((SMALL / f"{name}.json").read_text()) for name in ("r1_resid", "a3_GNX", "h3_2d", "w1_kT")]
+ORIGINALS = [RESIDUAL, SECOND / "tpu_flash.json", SECOND / "os_flatten.json", FIRST / "small" / "a3_GNX.json"]
 anything = st.recursive(
     st.none()
     | st.booleans()
@@ -314,9 +400,10 @@ anything = st.recursive(
     | st.integers()
     | st.floats()
     | st.text(max_size=8)
-    | st.sampled_from(["GNPQKCRS", "GXN", "u", "v", "mac", "add", "weight", "softmax", "fadiff-schedule/1"]),
+    | st.sampled_from(["GNPQKCRS", "GXN", "u", "s", "mac", "add", "weight", "softmax", "glb", "order", "WIO"]),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3) | st.sampled_from("GNKCPQRSX"), inner)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3) | st.sampled_from([*"GNKCPQRSX", "memory", "axis", "glb"]), inner)
     ),
     max_leaves=4,
 )
@@ -329,10 +416,10 @@ def load_or_be_refused(path):
         load_schedule(path)
 
 
-@settings(one_folder, max_examples=400)
+@settings(one_folder, max_examples=200)
 @given(data=st.data())
 def test_a_mutated_file_loads_or_is_refused_and_nothing_else(tmp_path, data):
-    changed = json.loads(json.dumps(data.draw(st.sampled_from(ORIGINALS))))
+    changed = json.loads(data.draw(st.sampled_from(ORIGINALS)).read_text())
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.sampled_from([place for place in _places(changed) if place]))
         inside = changed
@@ -354,12 +441,12 @@ def test_a_mutated_file_loads_or_is_refused_and_nothing_else(tmp_path, data):
     load_or_be_refused(path)
 
 
-@settings(one_folder, max_examples=200)
-@given(name=st.sampled_from(["r1_resid", "a3_GNX"]), data=st.data())
-def test_a_file_with_other_text_in_it_loads_or_is_refused_and_nothing_else(tmp_path, name, data):
-    original = (SMALL / f"{name}.json").read_bytes()
+@settings(one_folder, max_examples=100)
+@given(origin=st.sampled_from(ORIGINALS), data=st.data())
+def test_a_file_with_other_text_in_it_loads_or_is_refused_and_nothing_else(tmp_path, origin, data):
+    original = origin.read_bytes()
     start = data.draw(st.integers(0, len(original)))
     end = data.draw(st.integers(start, min(len(original), start + 20)) | st.just(len(original)))
     path = tmp_path / "mutated.json"
-    path.write_bytes(original[:start] + data.draw(st.binary(max_size=10)) + original[end:])
+    path.write_bytes(original[:start] + data.draw(st.binary(max_size=8)) + original[end:])
     load_or_be_refused(path)

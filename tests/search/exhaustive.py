@@ -1,104 +1,173 @@
 """Every mapping of a tiny layer, and every schedule of a tiny network: what the search is measured against."""
 
-from itertools import combinations, product
-from math import prod
+from functools import cache, lru_cache
+from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 import numpy as np
 
-from fadiff.cost.arrays import LayerArrays, MappingArrays, Placement, pack_hardware, pack_layers, pack_schedule
-from fadiff.cost.capacity import needs
+from fadiff.cost import evaluate
 from fadiff.cost.model import layer_costs
-from fadiff.schedule import Group, Trips, legality
-from fadiff.schedule.footprint import group_steps
-from fadiff.search.space import ORDER1, ORDER2, SLIDING_ORDERS3, divisors
+from fadiff.hardware import pack_machine
+from fadiff.schedule import Group, Trips, rules
+from fadiff.schedule.arrays import LayerArrays, MappingArrays, pack_layers, pack_schedule
+from fadiff.schedule.barriers import barriers
+from fadiff.schedule.capacity import needs, tiles
+from fadiff.schedule.nest import Nest
+from fadiff.schedule.tiling import inner_edges
+from fadiff.search.space import map_space, trip_counts
 from fadiff.workload import DIMS
-from search.networks import MACHINE, cut_with, scheduled, shared_trips
+from search.networks import at_dram
 
-SEARCHED_ORDERS = tuple((ORDER1, ORDER2, order3) for order3 in SLIDING_ORDERS3)
+AT_ONCE = 100_000
 
 
-class Space(NamedTuple):
-    """Mappings that fit, one entry each."""
+class Every(NamedTuple):
+    """Mappings that fit, on the last axis; memories are those below the first."""
 
     energy_pj: np.ndarray
     cycles: np.ndarray
+    running: np.ndarray
     kept: np.ndarray
-    passing: np.ndarray
-    l1_bytes: np.ndarray
-    spills: np.ndarray
+    waiting: np.ndarray
+    factors: np.ndarray
+    """``[nodes, 8, ways]``, the first memory's private."""
+    rank: np.ndarray
+    """``[memories, 8, ways]``"""
 
     def best(self, weights):
         return float((weights[0] * self.energy_pj + weights[1] * self.cycles).min(initial=np.inf))
 
 
-def every_slot(dim, hardware):
-    """Slots that the model allows for a dim."""
-    unrolls = (0,) if dim in hardware.spatial_rows + hardware.spatial_cols else ()
-    return (*unrolls, *((1,) if dim in "NPQ" else ()), 2, 3, 4)
+def all_nodes(machine) -> dict[str, tuple[int, ...]]:
+    """Every node at which a dim may have a factor."""
+    dims = machine.structure.dims
+    return {dim: tuple(i for i, taken in enumerate(dims) if dim in taken) for dim in DIMS}
 
 
-def factorizations(size, slots):
-    """``[ways, 5]`` every way to write a size as a product over slots."""
-    found = [ways for ways in product(divisors(size), repeat=len(slots)) if prod(ways) == size]
-    table = np.ones((len(found), 5))
-    table[:, list(slots)] = found
-    return table
+@cache
+def coverings(size: int, count: int) -> tuple[tuple[int, ...], ...]:
+    """Every way to cover a size with whole factors at so many nodes, outermost first, none of them idle."""
+    if count == 1:
+        return ((size,),)
+    found = []
+    for inner in range(1, size + 1):
+        found += [(*outer, inner) for outer in coverings(-(-size // inner), count - 1)]
+    return tuple(dict.fromkeys(found))
 
 
-def every_mapping(workload, hardware, groups, name, slots, orders=SEARCHED_ORDERS) -> Space:
-    """Every mapping of a layer in its group that fits on its own and completes its sums where it must.
+@lru_cache(maxsize=64)
+def every_choice(machine, tile, nodes, orders) -> tuple[np.ndarray, np.ndarray]:
+    """``[nodes, 8, ways]`` factors and ``[memories, 8, ways]`` ranks; `nodes` by dim, `orders` by memory (None: all).
 
-    `slots` gives the slots of a dim, `orders` the loop orders (L1, L2, L3) that are tried.
+    Loops of one trip have no place in an order: orders that differ in nothing else are tried once.
     """
-    layer = workload[name]
-    i = workload.layers.index(layer)
-    one = next(g for g in groups if name in g.layers)
-    shared = shared_trips(one, name)
-    private = [size // shared.get(dim, 1) for dim, size in zip(DIMS, layer.dims, strict=True)]
-    tables = [factorizations(size, slots(dim, hardware)) for dim, size in zip(DIMS, private, strict=True)]
+    count, memories = len(machine.nodes), machine.structure.memories
+    tables = []
+    for size, mine in zip(tile, nodes, strict=True):
+        table = np.ones((len(coverings(size, len(mine))), count))
+        table[:, list(mine)] = coverings(size, len(mine))
+        tables.append(table)
     picks = np.indices([len(table) for table in tables]).reshape(8, -1)
     factors = np.stack([table[pick].T for table, pick in zip(tables, picks, strict=True)], axis=1)
-    factors[4] *= np.array([shared.get(dim, 1) for dim in DIMS])[:, None]
-    for dims, there in ((hardware.spatial_rows, hardware.rows), (hardware.spatial_cols, hardware.cols)):
-        factors = factors[:, :, factors[0, [DIMS.index(d) for d in dims]].prod(axis=0) <= there]
-    ranks = np.array([[[order.index(dim) for dim in DIMS] for order in levels] for levels in orders])
+    for i, axis in zip(machine.structure.axes, machine.axes, strict=True):
+        factors = factors[:, :, factors[i].prod(axis=0) <= axis.size]
+    # Which loops run, a bit for each memory and dim: mappings that run the same ones have the same orders.
+    bits = (1 << np.arange(8 * len(memories))).reshape(-1, 8, 1)
+    running = np.where(factors[list(memories)] > 1, bits, 0).sum(axis=(0, 1))
+    sorting = np.argsort(running, kind="stable")
+    starts = np.flatnonzero(np.diff(running[sorting], prepend=-1))
+    parts = []
+    for mine in np.split(sorting, starts[1:]):
+        masks = [int(running[mine[0]]) >> (8 * m) & 255 for m in range(len(memories))]
+        choices = [_ranks(mask, None if orders is None else orders[m]) for m, mask in enumerate(masks[:-1])]
+        choices.append(_ranks(masks[-1], ("".join(DIMS),)))
+        chosen = np.indices([len(table) for table in choices]).reshape(len(memories), -1)
+        ranks = np.stack([table[pick].T for table, pick in zip(choices, chosen, strict=True)])
+        parts.append((np.repeat(factors[:, :, mine], ranks.shape[-1], axis=-1), np.tile(ranks, mine.size)))
+    return np.concatenate([f for f, _ in parts], axis=-1), np.concatenate([r for _, r in parts], axis=-1)
 
-    ones = {n: np.ones((5, 8)) for n in (layer.name for layer in workload.layers if layer.is_mac)}
-    fusion = pack_schedule(scheduled(workload, hardware, groups, ones, 0)).fusion
-    fusion = type(fusion)(*(np.asarray(part)[..., None, None, [i]] for part in fusion))
-    layers = LayerArrays(*(np.asarray(part)[..., None, None, [i]] for part in pack_layers(workload)))
-    mapping = MappingArrays(
-        spatial=factors[0][:, None, :, None],
-        temporal=factors[1:][:, :, None, :, None],
-        rank=ranks.transpose(1, 2, 0)[:, :, :, None, None],
-    )
-    arrays = pack_hardware(hardware)
-    costs = layer_costs(layers, mapping, fusion, arrays)
-    zero = np.zeros((1, 1, 1))
-    nowhere = Placement(zero, zero, zero, np.zeros((2, 1, 1, 1)), zero - 1)
-    need = needs(layers, mapping, fusion, costs.tiles, nowhere, arrays)
-    parts = (costs.energy.total, costs.cycles.total, need.kept, need.passing, need.l1_bytes, costs.tiles.spills)
-    energy, cycles, kept, passing, l1_bytes, spills = np.broadcast_arrays(*parts)
+
+@cache
+def _ranks(running: int, allowed: tuple[str, ...] | None) -> np.ndarray:
+    """``[orders, 8]`` orders of some loops (the bits of a number); of the allowed ones those that differ for them."""
+    loops = [dim for d, dim in enumerate(DIMS) if running >> d & 1]
+    idle = "".join(dim for dim in DIMS if dim not in loops)
+    every = permutations(loops) if allowed is None else ([d for d in order if d in loops] for order in allowed)
+    orders = dict.fromkeys(idle + "".join(order) for order in every)
+    return np.array([[order.index(dim) for dim in DIMS] for order in orders])
+
+
+def every_mapping(workload, machine, one, name, nodes, orders=None) -> Every:
+    """Every mapping of a layer in its group that fits on its own and completes its sums where it must."""
+    i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
+    fusion = pack_schedule(at_dram(workload, machine, one)).fusion
+    fusion = type(fusion)(*(np.asarray(part)[..., [i]] for part in fusion))
+    layers = LayerArrays(*(np.asarray(part)[..., [i]] for part in pack_layers(workload)))
+    tile = tuple(np.asarray(fusion.tile)[:, 0].astype(int).tolist())
+    factors, rank = every_choice(machine, tile, tuple(nodes[dim] for dim in DIMS), orders)
     softmax = any("softmax" in workload[n].epilogue for n in one.layers)
-    complete = bool(fusion.copied.item()) or (one.trips.X > 1 and one.layers[1] == name and softmax)
-    fits = (kept + passing <= hardware.usable_l2_bytes) & (l1_bytes <= hardware.usable_l1_bytes)
-    fits &= (spills == 0) | (not complete)
-    return Space(*(values[fits] for values in (energy, cycles, kept, passing, l1_bytes, spills)))
+    must_hold = one.trips.X > 1 and softmax and name == one.layers[-1]
+    spans = [slice(at, at + AT_ONCE) for at in range(0, factors.shape[-1], AT_ONCE)]
+    parts = [_priced(machine, layers, fusion, factors[..., s], rank[..., s], must_hold) for s in spans]
+    return Every(*(np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)))
 
 
-def at_l3(workload, hardware, one):
-    """A schedule with one group of several layers, every loop of every layer at L3, reductions innermost."""
-    groups = cut_with(workload, one)
-    factors = {}
-    for g in groups:
-        for name in g.layers:
-            if workload[name].is_mac:
-                shared = shared_trips(g, name)
-                factors[name] = np.ones((5, 8))
-                sizes = zip(DIMS, workload[name].dims, strict=True)
-                factors[name][4] = [max(1, size // shared.get(dim, 1)) for dim, size in sizes]
-    return scheduled(workload, hardware, groups, factors, 0)
+def _priced(machine, layers, fusion, factors, rank, must_hold) -> Every:
+    structure, numbers = machine.structure, pack_machine(machine)
+    nest = Nest(structure, layers, MappingArrays(factors, rank), fusion)
+    costs, held = layer_costs(nest, numbers), tiles(nest, numbers)
+    count, memories = factors.shape[-1], structure.memories[1:]
+    running, kept, waiting = (np.zeros((len(memories), count)) for _ in range(3))
+    for i, memory in enumerate(memories):
+        running[i] = sum(size for (m, _), size in held.running.items() if m == memory)
+        kept[i] = sum(size for (m, _), size in held.kept.items() if m == memory)
+        waiting[i] = held.waiting.get(memory, 0)
+    usable = np.array([memory.usable_bytes for memory in machine.memories[1:]])
+    fits = (running <= usable[:, None]).all(axis=0)
+    keepers, fuses = structure.keepers("O"), structure.fuses
+    source = next((m for m in keepers if fuses is not None and m > fuses), None)
+    for keeper, must in ((source, fusion.copied.item() > 0), (keepers[1], must_hold)):
+        if must:
+            fits &= nest.past("O", keeper, ()) == layers.output
+    energy, cycles = np.broadcast_to(costs.energy_pj, count), np.broadcast_to(costs.cycles, count)
+    return Every(*(part[..., fits] for part in (energy, cycles, running, kept, waiting, factors, rank)))
+
+
+# Groups.
+
+
+def trip_counts_allowed(workload, machine, names) -> list[Trips]:
+    """Shared trip counts of a run of layers that break no rule, X included; of G all or nothing."""
+    sink = workload[names[-1]].dims
+    ranges = [sorted({1, sink.G}), *(trip_counts(size) for size in (sink.N, sink.P, sink.Q, sink.C))]
+    return [trips for trips in map(Trips._make, product(*ranges)) if may_share(workload, machine, names, trips)]
+
+
+def may_share(workload, machine, names, trips) -> bool:
+    """Whether the rules *aligned* and *whole* let layers share loops."""
+    schedule = at_dram(workload, machine, Group(names, trips, "GNPQX"))
+    barred = barriers(workload, names, inner_edges(workload, names), online_softmax=machine.online_softmax)
+    if any(trips._asdict()[loop] > 1 for barrier in barred for loop in barrier.loops):
+        return False
+    return not any(violation.layers == names for violation in rules.aligned(rules.Examined(schedule)))
+
+
+def may_be_group(workload, machine, names) -> bool:
+    """Whether the rules about graphs and machines allow layers to be a group."""
+    examined = rules.Examined(at_dram(workload, machine, Group(names)))
+    return not any(True for rule in GRAPH_RULES for _ in rule(examined))
+
+
+GRAPH_RULES = (rules.fusible, rules.fuses, rules.one_sink, rules.repeat, rules.ordered)
+
+
+def buffer_bytes(workload, machine, one) -> list[float]:
+    """Bytes of live buffers while each layer of a group runs, by the rule *fits*."""
+    examined, fuses = rules.Examined(at_dram(workload, machine, one)), machine.structure.fuses
+    need = needs(examined.nest, examined.placement, pack_machine(machine))
+    steps = [rules.held_parts(examined, need, one, name, fuses) for name in one.layers]
+    return [sum(size for what, size in step.items() if what.startswith("buffer")) for step in steps]
 
 
 def undominated(points: np.ndarray) -> np.ndarray:
@@ -111,68 +180,55 @@ def undominated(points: np.ndarray) -> np.ndarray:
     return np.array(kept).reshape(-1, points.shape[1])
 
 
-def trip_counts(workload, names) -> list[Trips]:
-    """Shared trip counts of a run of layers that break no rule (G all or nothing); with X where it may be."""
-    sizes = [workload[name].dims for name in names]
-    ranges = [sorted({1, *(d.G for d in sizes)}), *(divisors(max(d[i] for d in sizes)) for i in (1, 4, 5))]
-    parts = divisors(sizes[0].K) if len(names) == 2 else [1]
-    every = [Trips(*counts) for counts in product(*ranges, parts)]
-    return [trips for trips in every if _may_share(workload, names, trips)]
-
-
-def _may_share(workload, names, trips) -> bool:
-    schedule = at_l3(workload, MACHINE, Group(names, trips, "GNPQX"))
-    rules = (legality.factors, legality.aligned, legality.whole)
-    return not any(True for rule in rules for _ in rule(schedule))
-
-
-def may_be_group(workload, names) -> bool:
-    """Whether the rules about graphs allow layers to be a group."""
-    schedule = at_l3(workload, MACHINE, Group(names))
-    rules = (legality.fusible, legality.one_sink, legality.repeat, legality.ordered)
-    return not any(True for rule in rules for _ in rule(schedule))
-
-
-def buffer_bytes(workload, hardware, one) -> list[int]:
-    """Bytes of live buffers while each layer of a group runs, by the integer rules."""
-    steps = group_steps(at_l3(workload, hardware, one), one)
-    return [sum(size for what, size in step.l2_parts.items() if what.startswith("buffer")) for step in steps]
-
-
-def every_group(workload, hardware, one, slots) -> np.ndarray:
+def every_group(workload, machine, one) -> np.ndarray:
     """``[ways, 2]`` energy and cycles of every undominated way to map the layers of a group that fits."""
-    groups = cut_with(workload, one)
-    live = buffer_bytes(workload, hardware, one)
-    ways = np.zeros((1, 6))  # energy, cycles, kept, highest passing + live, L1 of the producer, L1 that waits
+    usable = np.array([memory.usable_bytes for memory in machine.memories[1:]])
+    count, fusing = len(usable), machine.structure.memories[1:].index(machine.structure.fuses)
+    space, live = map_space(machine), buffer_bytes(workload, machine, one)
+    # Energy and cycles; by memory: bytes kept, the most held besides, and what the sums of a channel loop add to that
+    # while its first layer runs.
+    ways = np.zeros((1, 2 + 3 * count))
     for i, (name, buffers) in enumerate(zip(one.layers, live, strict=True)):
-        space = every_mapping(workload, hardware, groups, name, slots)
-        sums = [space.l1_bytes * (one.trips.X > 1), np.zeros(space.kept.size)]
-        if i == 1:
-            sums = [np.zeros(space.kept.size), np.where(space.spills > 0, 0, space.l1_bytes) * (one.trips.X > 1)]
-        mine = undominated(np.column_stack([space.energy_pj, space.cycles, space.kept, space.passing + buffers, *sums]))
+        if workload[name].is_mac:
+            every = every_mapping(workload, machine, one, name, space.nodes, space.orders)
+        else:
+            every = every_sum(workload, machine, one, name)
+        besides = every.running - every.kept
+        besides[fusing] += buffers
+        waiting = every.waiting if i else besides
+        mine = undominated(np.concatenate([[every.energy_pj, every.cycles], every.kept, besides, waiting]).T)
         a, b = ways[:, None], mine[None]
         joined = a + b
-        joined[:, :, 3] = np.maximum(a[:, :, 3], b[:, :, 3])
-        joined = joined.reshape(-1, 6)
-        fits = joined[:, 2] + joined[:, 3] <= hardware.usable_l2_bytes
-        fits &= joined[:, 4] + joined[:, 5] <= hardware.usable_l1_bytes
-        ways = undominated(joined[fits])
-    repeat = workload[one.layers[0]].repeat
-    return undominated(ways[:, :2] * repeat)
+        joined[:, :, 2 + count : 2 + 2 * count] = np.maximum(*np.broadcast_arrays(a, b))[
+            :, :, 2 + count : 2 + 2 * count
+        ]
+        joined = joined.reshape(-1, ways.shape[1])
+        kept, besides, first = (joined[:, 2 + count * j : 2 + count * (j + 1)] for j in range(3))
+        ways = undominated(joined[(kept + np.maximum(besides, first) <= usable + 1e-9).all(axis=1)])
+    return undominated(ways[:, :2] * workload[one.layers[0]].repeat)
 
 
-def least_edp(workload, hardware, slots) -> float:
+def every_sum(workload, machine, one, name) -> Every:
+    """An add layer: there is nothing to choose."""
+    evaluation = evaluate(at_dram(workload, machine, one))
+    i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
+    held = np.zeros((len(machine.memories) - 1, 1))
+    energy, cycles = evaluation.layer_energy_pj[[i]], evaluation.layer_cycles[[i]]
+    return Every(energy, cycles, held, held.copy(), held.copy(), np.ones((1, 8, 1)), np.ones((1, 8, 1)))
+
+
+def least_edp(workload, machine) -> float:
     """The EDP of the best of all schedules: all cuts into groups, trip counts, nestings of X, and mappings."""
     names = workload.topological
     runs: dict[tuple[int, int], np.ndarray] = {}
     for start, stop in combinations(range(len(names) + 1), 2):
         members = names[start:stop]
-        if not may_be_group(workload, members):
+        if len(members) > 1 and not may_be_group(workload, machine, members):
             continue
         found = [np.zeros((0, 2))]
-        for trips in trip_counts(workload, members) if len(members) > 1 else [Trips()]:
+        for trips in trip_counts_allowed(workload, machine, members) if len(members) > 1 else [Trips()]:
             for loops in ("GNPQX", "GXNPQ") if trips.X > 1 else ("GNPQ",):
-                found.append(every_group(workload, hardware, Group(members, trips, loops), slots))
+                found.append(every_group(workload, machine, Group(members, trips, loops)))
         runs[start, stop] = undominated(np.concatenate(found))
     front = {0: np.zeros((1, 2))}
     for stop in range(1, len(names) + 1):

@@ -1,29 +1,30 @@
 """The one call that finds a schedule: what it accepts, refuses and signs."""
 
-from functools import partial
+import doctest
+import sys
+from importlib.metadata import version
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-import fadiff
+from fadiff.cost import save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import FileError
-from fadiff.search import joint as joint_module
-from fadiff.search import optimize, programs
-from fadiff.search.greedy import greedy
-from fadiff.search.joint import JointOptions
-from fadiff.search.optimize import METHODS, find_method, parse_duration
-from search.networks import MACHINE, NETWORKS
+from fadiff.search import greedy, optimize, programs
+from fadiff.search.driver import Status
+from fadiff.search.optimize import (
+    ALIASES,
+    METHODS,
+    UNFUSED_METHODS,
+    find_method,
+    parse_duration,
+)
+from search.networks import GEMMINI, NETWORKS
 
 WORKLOAD = NETWORKS["feed_forward"]
-
-
-@pytest.fixture
-def without_descent(monkeypatch):
-    """The descent takes long to compile; here it is left out."""
-    monkeypatch.setenv("FADIFF_CACHE_DIR", "")
-    monkeypatch.setattr(joint_module, "joint", partial(joint_module.joint, options=JointOptions(descent=None)))
+MODULE = sys.modules["fadiff.search.optimize"]
+"""The module, whose name is also its function's."""
 
 
 @pytest.mark.parametrize(
@@ -43,13 +44,13 @@ def without_descent(monkeypatch):
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(wrong, sentence):
     with pytest.raises(FadiffError) as refused:
-        optimize(WORKLOAD, MACHINE, **wrong)
+        optimize(WORKLOAD, GEMMINI, **wrong)
     assert str(refused.value) == sentence
 
 
 def test_unknown_networks_and_machines_are_refused_by_name():
     with pytest.raises(FadiffError, match="did you mean resnet18"):
-        optimize("resnet19", MACHINE)
+        optimize("resnet19", GEMMINI)
     with pytest.raises(FileError, match="did you mean gemmini-large"):
         optimize(WORKLOAD, "gemmini-huge")
 
@@ -69,16 +70,45 @@ def test_what_is_no_duration_is_refused(text):
         parse_duration(text)
 
 
-def test_every_method_is_found_by_its_name():
+def test_the_examples_in_the_docstrings_hold():
+    assert doctest.testmod(MODULE).failed == 0
+
+
+def test_every_method_is_found_by_its_name_and_by_its_former_one():
     assert all(find_method(name) is method for name, method in METHODS.items())
+    assert all(find_method(former) is METHODS[name] for former, name in ALIASES.items())
+    assert ALIASES["gradient"] == "joint"
+    assert set(METHODS) >= UNFUSED_METHODS
+
+
+def test_a_former_name_is_signed_with_the_present_one(monkeypatch):
+    monkeypatch.setitem(METHODS, "joint", lambda *_: iter(()))
+    assert optimize(WORKLOAD, GEMMINI, method="gradient").schedule.made_by["method"] == "joint"
+
+
+@pytest.mark.parametrize("method", ["genetic", "bayesian"])
+def test_a_method_that_needs_more_installed_says_what(method, monkeypatch):
+    def missing(module):
+        raise ModuleNotFoundError(f"No module named 'pymoo', wanted by {module}", name="pymoo")
+
+    monkeypatch.setattr(MODULE, "import_module", missing)
+    with pytest.raises(FadiffError) as refused:
+        optimize(WORKLOAD, GEMMINI, method=method)
+    assert str(refused.value) == f"method '{method}' needs pymoo: pip install 'fadiff-scheduler[baselines]'"
 
 
 def test_the_greedy_method_returns_the_greedy_schedule_signed():
-    result = optimize(WORKLOAD, MACHINE, method="greedy", seed=7)
-    expected = greedy(WORKLOAD, MACHINE)
+    result = optimize(WORKLOAD, GEMMINI, method="greedy", seed=7)
+    expected = greedy(WORKLOAD, GEMMINI)
     assert (result.schedule.groups, result.schedule.mappings) == (expected.groups, expected.mappings)
-    assert result.schedule.made_by == {"version": fadiff.__version__, "method": "greedy", "seed": 7}
+    assert result.schedule.made_by == {"version": version("fadiff-scheduler"), "method": "greedy", "seed": 7}
     assert result.best.edp_uj_cycles == result.greedy.edp_uj_cycles == result.unfused.edp_uj_cycles
+
+
+def test_the_same_seed_writes_the_same_bytes(tmp_path):
+    for i in range(2):
+        save_schedule(tmp_path / f"{i}.json", optimize(WORKLOAD, GEMMINI, method="greedy", seed=3).schedule)
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
 
 
 def test_networks_and_machines_are_values_names_or_files(tmp_path):
@@ -86,40 +116,37 @@ def test_networks_and_machines_are_values_names_or_files(tmp_path):
     chip.write_text("name: chip\nrows: 8\ncols: 8\nl1: 4 KB\nl2: 16 KB\n", encoding="utf-8")
     result = optimize("mobilenet_v1:size=32", str(chip), method="greedy")
     assert result.schedule.workload.name.startswith("mobilenet_v1")
-    assert result.schedule.hardware.rows == 8
+    assert result.schedule.machine.peak_macs == 64
 
 
 def test_the_search_is_told_seed_restarts_and_objective(monkeypatch):
     told = []
     monkeypatch.setitem(METHODS, "greedy", lambda *arguments: told.append(arguments) or iter(()))
-    optimize(WORKLOAD, MACHINE, method="greedy", seed=5, restarts=3, objective="latency", budget_seconds=9)
-    ((workload, hardware, settings, incumbent),) = told
-    assert (workload, hardware) == (WORKLOAD, MACHINE)
+    optimize(WORKLOAD, GEMMINI, method="greedy", seed=5, restarts=3, objective="latency", budget_seconds=9)
+    ((workload, machine, settings, incumbent),) = told
+    assert (workload, machine) == (WORKLOAD, GEMMINI)
     assert (settings.seed, settings.restarts, settings.objective) == (5, 3, "latency")
     assert settings.seconds_left <= 9
     assert incumbent.objective == "latency"
 
 
-@pytest.mark.usefixtures("without_descent")
-def test_the_default_method_fuses_and_reports_every_step():
-    seen = []
-    result = optimize(WORKLOAD, MACHINE, watch=lambda status, incumbent, seconds: seen.append(status.phase))
-    assert result.schedule.fused_edges
-    assert result.schedule.made_by["method"] == "gradient"
-    assert result.best.edp_uj_cycles < result.unfused.edp_uj_cycles
-    assert seen == [point.phase for point in result.trace]
-    assert seen[0] == "greedy"
+# How programs are compiled.
 
 
-@pytest.mark.usefixtures("without_descent")
-def test_a_process_that_computes_in_64_bits_finds_the_same_schedule_and_stays_so():
-    seen = []
-    expected = optimize(WORKLOAD, MACHINE)
+def test_steps_compute_in_32_bits_and_between_them_the_users_settings_hold(monkeypatch):
+    monkeypatch.setenv("FADIFF_CACHE_DIR", "")
+
+    def method(*_):
+        for _ in range(2):
+            inside.append(jnp.asarray(1.0).dtype)
+            yield Status("step")
+
+    inside, between = [], []
     with jax.enable_x64(True):
-        found = optimize(WORKLOAD, MACHINE, watch=lambda *_: seen.append(jnp.asarray(1.0).dtype))
-    assert found.best.schedule == expected.best.schedule
-    assert len(seen) > 1
-    assert set(seen) == {jnp.dtype("float64")}
+        for _ in programs.stepwise(method()):
+            between.append(jnp.asarray(1.0).dtype)
+    assert inside == [jnp.dtype("float32")] * 2
+    assert between == [jnp.dtype("float64")] * 2
 
 
 @pytest.mark.parametrize(

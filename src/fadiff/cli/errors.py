@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from fadiff.errors import FadiffError
-from fadiff.schedule.legality import IllegalScheduleError
+from fadiff.schedule.rules import IllegalScheduleError
 
 BAD_INPUT = 2
 INTERRUPTED = 130

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
+from fadiff.analysis.breakdown import breakdown
 from fadiff.cli.networks import Json
 from fadiff.cli.summary import groups_table, layer_tables, totals_table
 from fadiff.cli.tables import console, print_json
 from fadiff.cost import evaluate as evaluate_schedule
 from fadiff.cost import load_schedule
-from fadiff.report.breakdown import breakdown
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A schedule file (JSON).", show_default=False)]
 

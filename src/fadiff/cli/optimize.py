@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from fadiff.analysis.breakdown import breakdown, first_memory_bytes
+from fadiff.analysis.search_trace import parse_trace
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json, Model
 from fadiff.cli.report import write_report
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
-from fadiff.cli.tables import console, microjoules, print_json, short, table
+from fadiff.cli.tables import bytes_text, console, microjoules, print_json, short, table
 from fadiff.cost import Evaluation, evaluate, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
-from fadiff.hardware import load_hardware
-from fadiff.report.breakdown import breakdown
-from fadiff.report.search_trace import parse_trace
+from fadiff.hardware import load_machine
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def optimize(
         typer.Option(
             "--method",
             "-m",
-            help="How to search: gradient, descent, layerwise, layerwise-tuned, genetic, bayesian, random or greedy.",
+            help="How to search: joint, climb, descent, layerwise, layerwise-tuned, genetic, bayesian, random, greedy.",
         ),
-    ] = "gradient",
+    ] = "joint",
     budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "60s",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same machine: the same schedule.")] = 0,
     restarts: Annotated[str, typer.Option("--restarts", help="Descents that run at once: a number, or auto.")] = "auto",
@@ -72,14 +72,14 @@ def optimize(
 ) -> None:
     """Find a schedule for a network on an accelerator.
 
-    Mapping and fusion are optimized together, by an exact search and by
-    gradient descent over many restarts. Ctrl-C stops early and keeps the best
+    Mapping and fusion are optimized together: climbs on the exact model, all
+    groups that fit, and a gradient descent over many restarts (method joint). Ctrl-C stops early and keeps the best
     schedule so far. The schedule file is self-contained: fadiff evaluate and
     fadiff verify need nothing else.
 
     Examples:
       fadiff optimize resnet18 -o resnet18.schedule.json
-      fadiff optimize vgg16:batch=4 --hardware gemmini-small --budget 30s -o vgg16.json
+      fadiff optimize vgg16:batch=4 --hardware eyeriss --budget 30s -o vgg16.json
       fadiff optimize mobilenet_v2 -o mobilenet_v2.json --report mobilenet_v2.html
       fadiff optimize my-network.yaml --hardware my-chip.yaml --objective energy -o mine.json
       fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
@@ -92,7 +92,7 @@ def optimize(
     seconds = parse_duration(budget)
     check_outputs((output, trace, report), (model, hardware))
     workload = load_model(model, *read_sizes(shape, dim, value))
-    machine = load_hardware(hardware)
+    machine = load_machine(hardware)
     with LiveDisplay(workload.name, machine.name, seconds, shown=sys.stderr.isatty()) as display:
         result = run(
             workload,
@@ -144,23 +144,24 @@ def optimize(
 
 
 def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:
-    """Why each tensor that goes through DRAM does; what fusing it would cost is priced only after a full search."""
-    from fadiff.search.reasons import boundaries
+    """Why each unfused tensor leaves the chip; what fusing it would cost is priced only after a full search."""
+    from fadiff.analysis.why_not import why_not
 
-    found = boundaries(best, objective, priced=priced)  # pyright: ignore[reportArgumentType]
-    return [boundary._asdict() for boundary in found]
+    found = why_not(best, objective, priced=priced)  # pyright: ignore[reportArgumentType]  (checked by the search)
+    return [{key: getattr(entry, key) for key in ("source", "target", "cause", "detail")} for entry in found]
 
 
 def _comparison(best: Evaluation, unfused: Evaluation, greedy: Evaluation) -> Table:
     """This schedule against the best one without fusion, and against the heuristic."""
-    made = table("Compared", ("schedule", "energy", "cycles", "EDP", "DRAM words", "EDP ratio"))
+    first = best.schedule.machine.memories[0].name
+    made = table("Compared", ("schedule", "energy", "cycles", "EDP", first, "EDP ratio"))
     for name, one in (("this one", best), ("best unfused", unfused), ("greedy", greedy)):
         made.add_row(
             name,
             microjoules(one.energy_pj),
             short(one.cycles),
             f"{one.edp_uj_cycles:.4g}",
-            short(one.l3_words),
+            bytes_text(_first_memory_bytes(one)),
             f"{one.edp_uj_cycles / best.edp_uj_cycles:.3f}",
         )
     return made
@@ -168,14 +169,18 @@ def _comparison(best: Evaluation, unfused: Evaluation, greedy: Evaluation) -> Ta
 
 def _reasons_table(reasons: list[dict[str, str]]) -> Table:
     """What keeps groups from growing."""
-    made = table("Tensors through DRAM, and why", ("from", "to", "cause", "detail"), wide=4)
+    made = table("Tensors that leave the chip, and why", ("from", "to", "cause", "detail"), wide=4)
     for reason in reasons:
         made.add_row(reason["source"], reason["target"], reason["cause"], reason["detail"])
     return made
 
 
 def _cost_json(evaluation: Evaluation) -> dict[str, float]:
-    return {**evaluation.stated().model_dump(), "l3_words": evaluation.l3_words}
+    return {**evaluation.stated().model_dump(), "first_memory_bytes": _first_memory_bytes(evaluation)}
+
+
+def _first_memory_bytes(evaluation: Evaluation) -> float:
+    return float(first_memory_bytes(evaluation) @ evaluation.repeat)
 
 
 def _trace_text(points: "list[TracePoint]", made_by: object) -> str:

@@ -1,23 +1,24 @@
 """`fadiff report`: a schedule as one HTML page."""
 
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fadiff.analysis.compare import compare_schedules
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.evaluate import File
-from fadiff.cli.tables import console, kilobytes
+from fadiff.cli.tables import bytes_text, console
 from fadiff.cli.traces import read_trace_of
 from fadiff.cost import evaluate, load_schedule
 from fadiff.files import write_text
-from fadiff.report.compare import compare_schedules
 
 if TYPE_CHECKING:
+    from fadiff.analysis.compare import Comparison
+    from fadiff.analysis.search_trace import SearchTrace
     from fadiff.cost import Evaluation
-    from fadiff.report.compare import Comparison
-    from fadiff.report.search_trace import SearchTrace
 
 
 def report(
@@ -64,18 +65,26 @@ def report(
     comparison = None if compare is None else compare_schedules(evaluate(load_schedule(compare)), schedule)
     searched = None if trace is None else read_trace_of(schedule, trace)
     size = write_report(target, schedule, trace=searched, comparison=comparison)
-    console().print(f"Written to {target} ({kilobytes(size)}): open it in a browser.")
+    console().print(f"Written to {target} ({bytes_text(size)}): open it in a browser.")
 
 
 def write_report(
     path: Path, evaluation: "Evaluation", *, trace: "SearchTrace | None" = None, comparison: "Comparison | None" = None
 ) -> int:
     """Write the page of a schedule; its size in bytes."""
-    from fadiff.report.html import report_html
-    from fadiff.report.opponents import opponents
+    from fadiff.analysis.opponents import opponents
+    from fadiff.analysis.what_if import what_if
+    from fadiff.analysis.why_not import why_not
+    from fadiff.report.html import Extras, Rival, report_html
 
     terminal = console(err=True)
     with terminal.status("Looking for rivals and reasons") if terminal.is_terminal else nullcontext():
-        page = report_html(evaluation, opponents(evaluation.schedule), trace=trace, comparison=comparison)
+        others = opponents(evaluation.schedule)
+        rivals = (
+            Rival("best unfused", "the best schedule found without fusion", others.unfused),
+            Rival("greedy", "the greedy heuristic", others.greedy),
+        )
+        reasons = [asdict(entry) for entry in why_not(evaluation)]
+        page = report_html(evaluation, Extras(rivals, trace, comparison, reasons, asdict(what_if(evaluation))))
     write_text(path, page)
     return len(page.encode())

@@ -1,31 +1,29 @@
 """The cost of a schedule in tables: totals, groups and layers."""
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
-from fadiff.cli.tables import facts, kilobytes, microjoules, percent, short, significant, table
-from fadiff.report.breakdown import Breakdown, GroupCost, LayerCost
-
-WORD_TABLES = (("L3 (DRAM)", ("l3",)), ("L2 (scratchpad)", ("l2",)), ("L1 (32-bit words) and L0", ("l1", "l0")))
+from fadiff.analysis.breakdown import Access, Breakdown, GroupCost
+from fadiff.cli.tables import bytes_text, column_groups, facts, microjoules, percent, short, significant, table
 
 
 def totals_table(costs: Breakdown) -> Table:
     """What the network costs."""
     totals = costs.totals
-    shares = "  ".join(
-        f"{part.upper()} {percent(pj / totals.energy_pj if totals.energy_pj else 0)}"
-        for part, pj in totals.energy_by_part_pj.items()
-    )
+    parts = {"MAC": totals.mac_energy_pj, **totals.memory_energy_pj}
+    shares = "  ".join(f"{part} {percent(_share(pj, totals.energy_pj))}" for part, pj in parts.items())
     groups = f"{len(costs.groups)} group{'s' if len(costs.groups) > 1 else ''}"
     fused = f"{costs.fused_layers} of them fused with others" if costs.fused_layers else "none fused"
     made_by = ", ".join(f"{key} {value}" for key, value in costs.made_by.items() if key != "command")
     return facts(
         (
-            ("schedule", f"{costs.workload} on {costs.hardware}" + (f" ({made_by})" if made_by else "")),
+            ("schedule", f"{costs.workload} on {costs.machine}" + (f" ({made_by})" if made_by else "")),
             ("layers", f"{len(costs.layers)} in {groups}, {fused}"),
             ("energy", f"{microjoules(totals.energy_pj)} ({shares})"),
             ("latency", f"{totals.cycles:,.0f} cycles"),
             ("EDP", f"{totals.edp_uj_cycles:.4g} uJ*cycles"),
-            ("DRAM", f"{short(totals.l3_words)} words"),
+            (costs.memories[0], bytes_text(totals.first_memory_bytes)),
             ("utilization", f"{percent(totals.utilization)} of the PEs' cycles multiply"),
         )
     )
@@ -33,34 +31,37 @@ def totals_table(costs: Breakdown) -> Table:
 
 def groups_table(costs: Breakdown) -> Table:
     """Who runs together, in which shared loops, and how full that makes the memories."""
-    l2, l1 = kilobytes(costs.l2_capacity_bytes), kilobytes(costs.l1_capacity_bytes)
-    made = table(
-        f"Groups in execution order (L2 {l2}, L1 {l1})",
-        ("layers", "shared\nloops", "L2\npeak", "L1\npeak", "energy\nuJ", "cycles\n", "DRAM\nwords"),
-        wide=2,
-    )
+    first, *memories = costs.memories
+    shared = [memory for memory in memories if _tells(costs, memory)]
+    room = ", ".join(f"{memory} {bytes_text(costs.capacity_bytes[memory])}" for memory in memories)
+    columns = ("layers", "shared loops", *(f"{memory}\npeak" for memory in shared), "energy\nuJ", "cycles\n", first)
+    made = table(f"Groups in execution order ({room})", columns, wide=2)
     for group in costs.groups:
         made.add_row(
             " + ".join(group.layers),
             _loops(group),
-            percent(group.peak_l2_bytes / costs.l2_capacity_bytes),
-            percent(group.peak_l1_bytes / costs.l1_capacity_bytes),
+            *(percent(group.peak_bytes[memory] / costs.capacity_bytes[memory]) for memory in shared),
             significant(group.energy_pj * 1e-6),
             short(group.cycles),
-            short(group.l3_words),
+            bytes_text(group.first_memory_bytes),
             style="bold" if len(group.layers) > 1 else None,
         )
     return made
 
 
+MOST_PEAKS = 3
+"""Memories whose peaks a terminal has room for: the outermost ones, which groups compete for."""
+
+
+def _tells(costs: Breakdown, memory: str) -> bool:
+    """Whether the peak of a memory is shown."""
+    return memory in costs.memories[1 : 1 + MOST_PEAKS]
+
+
 def layer_tables(costs: Breakdown) -> list[Table]:
-    """One execution of each layer: time and energy, then words by level and tensor."""
-    spent = table(
-        "Layers: one execution each",
-        ("layer", "times", "cycles", "bound\nby", "PEs in\nuse", "energy\nuJ", "MAC", "L0", "L1", "L2", "L3"),
-    )
+    """One execution of each layer: time and energy, then words by memory and tensor."""
+    spent = table("Layers: one execution each", ("layer", "times", "cycles", "bound by", "PEs in use", "energy uJ"))
     for layer in costs.layers:
-        shares = [pj / layer.energy_pj if layer.energy_pj else 0.0 for pj in layer.energy_by_part_pj.values()]
         spent.add_row(
             layer.name,
             str(layer.repeat),
@@ -68,34 +69,61 @@ def layer_tables(costs: Breakdown) -> list[Table]:
             layer.bound_by,
             percent(layer.utilization) if layer.macs else "",
             significant(layer.energy_pj * 1e-6),
-            *(f"{100 * share:.0f}%" for share in shares),
         )
-    return [spent, *(_words_table(costs, title, levels) for title, levels in WORD_TABLES)]
+    return [
+        spent,
+        *_energy_tables(costs),
+        *(made for memory in costs.memories for made in _words_tables(costs, memory)),
+    ]
 
 
-def _words_table(costs: Breakdown, title: str, levels: tuple[str, ...]) -> Table:
-    """Words of one execution of each layer; what a layer does not move is left blank."""
-    rows = [(layer.name, _accesses(layer)) for layer in costs.layers]
-    fields = [field for level in levels for field in rows[0][1] if field.startswith(f"{level}_")]
-    made = table(f"Layers: words at {title}", ("layer", *map(header, fields)))
-    for name, words in rows:
-        made.add_row(name, *(short(words[field]) if words[field] else "" for field in fields))
+def _energy_tables(costs: Breakdown) -> list[Table]:
+    """Where the energy of each layer goes."""
+    columns = {"MAC": [layer.mac_energy_pj for layer in costs.layers]}
+    for memory in costs.memories:
+        mine = [i for i, access in enumerate(costs.accesses) if access.memory == memory]
+        columns[memory] = [sum(layer.access_energy_pj[i] for i in mine) for layer in costs.layers]
+    whole = [layer.energy_pj for layer in costs.layers]
+    shares = {
+        name: [f"{100 * _share(pj, total):.0f}%" for pj, total in zip(spent, whole, strict=True)]
+        for name, spent in columns.items()
+    }
+    return _tables(costs, "Layers: energy by part", shares)
+
+
+def _words_tables(costs: Breakdown, memory: str) -> list[Table]:
+    """Words of one execution of each layer at a memory, where any layer moves some; none is left blank."""
+    moved: dict[str, list[str]] = {}
+    for header, numbers in _columns(costs.accesses, memory).items():
+        words = [sum(layer.words[i] for i in numbers) for layer in costs.layers]
+        if any(words):
+            moved[header] = [short(count) if count else "" for count in words]
+    return _tables(costs, f"Layers: words at {memory}", moved)
+
+
+def _tables(costs: Breakdown, title: str, columns: dict[str, list[str]]) -> list[Table]:
+    """Columns of numbers by layer, in as many tables as a terminal needs."""
+    made: list[Table] = []
+    for part in column_groups(list(columns)):
+        one = table(title, ("layer", *part))
+        for row, layer in enumerate(costs.layers):
+            one.add_row(layer.name, *(columns[header][row] for header in part))
+        made.append(one)
     return made
 
 
-def _accesses(layer: LayerCost) -> dict[str, int]:
-    """Words moved, and those the array reads from its registers: one a MAC."""
-    return {**layer.words, "l0_weight_read": layer.macs}
+def _columns(accesses: Sequence[Access], memory: str) -> dict[str, list[int]]:
+    """Headers of a memory's table, each with the numbers of its accesses."""
+    found: dict[str, list[int]] = {}
+    for i, access in enumerate(accesses):
+        if access.memory == memory:
+            way = "to" if access.action == "read" else "from"
+            found.setdefault(f"{access.content}\n{way} {access.other or 'MACs'}", []).append(i)
+    return found
 
 
-def header(field: str) -> str:
-    """A field of the cost model's traffic over two lines.
-
-    >>> header("l2_weight_fill"), header("l1_update")
-    ('L2 weight\\nfill', 'L1\\nupdate')
-    """
-    words = field.split("_")
-    return f"{' '.join([words[0].upper(), *words[1:-1]])}\n{words[-1]}"
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
 
 
 def _loops(group: GroupCost) -> str:

@@ -18,6 +18,10 @@ LEAST_WIDTH = 80
 terminal breaks the lines, which is harder to read but true."""
 
 
+NAME_WIDTH, NUMBER_WIDTH = 20, 6
+"""Columns that tables of layers leave to names, and that numbers take at least."""
+
+
 def console(*, err: bool = False) -> Console:
     """Where tables are printed. Names of layers and files are printed as they are: they hold no markup."""
     stream = sys.stderr if err else sys.stdout
@@ -41,6 +45,24 @@ def table(title: str, columns: Sequence[str], *, wide: int = 1) -> Table:
         else:
             made.add_column(name, justify="right", no_wrap=True)
     return made
+
+
+def column_groups(headers: Sequence[str]) -> list[list[str]]:
+    """Headers in as many groups as keep each table within the least width of a terminal, beside names of layers.
+
+    >>> column_groups(["a" * 30, "b" * 20, "c" * 20])
+    [['aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbbbbbb'], ['cccccccccccccccccccc']]
+    """
+    groups: list[list[str]] = []
+    left = 0
+    for header in headers:
+        width = 2 + max(NUMBER_WIDTH, *map(len, header.splitlines()))
+        if not groups or width > left:
+            groups.append([])
+            left = LEAST_WIDTH - NAME_WIDTH
+        groups[-1].append(header)
+        left -= width
+    return groups
 
 
 def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
@@ -81,13 +103,17 @@ def short(value: float) -> str:
     return f"{value:.3g} P"
 
 
-def kilobytes(count: int) -> str:
-    """Bytes in KB of 1024.
+def bytes_text(count: float) -> str:
+    """Bytes in KB, MB or GB of 1024.
 
-    >>> kilobytes(65536), kilobytes(1500)
-    ('64 KB', '1.5 KB')
+    >>> bytes_text(65536), bytes_text(1500), bytes_text(3 * 2**20), bytes_text(16)
+    ('64 KB', '1.46 KB', '3 MB', '16 B')
     """
-    return f"{count / 1024:,.1f}".removesuffix(".0") + " KB"
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1023.5 or unit == "GB":
+            break
+        count /= 1024
+    return f"{significant(count)}".removesuffix(".0").removesuffix(".00") + f" {unit}"
 
 
 def microjoules(pj: float) -> str:

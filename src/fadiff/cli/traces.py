@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fadiff.analysis.search_trace import read_trace
 from fadiff.errors import FadiffError
-from fadiff.report.search_trace import read_trace
 
 if TYPE_CHECKING:
+    from fadiff.analysis.search_trace import SearchTrace
     from fadiff.cost import Evaluation
-    from fadiff.report.search_trace import SearchTrace
 
 
 def read_trace_of(evaluation: "Evaluation", path: Path) -> "SearchTrace":

@@ -1,6 +1,7 @@
-"""The cost model, once, for arrays: traffic, capacity, latency and energy, exact and relaxed."""
+"""The cost model, once, for arrays: flows, latency and energy, exact and relaxed."""
 
 from fadiff.cost.checked import load_schedule, save_schedule
 from fadiff.cost.evaluate import Evaluation, evaluate
+from fadiff.cost.flows import Flow, flow_table
 
-__all__ = ["Evaluation", "evaluate", "load_schedule", "save_schedule"]
+__all__ = ["Evaluation", "Flow", "evaluate", "flow_table", "load_schedule", "save_schedule"]

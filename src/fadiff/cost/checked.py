@@ -6,7 +6,7 @@ from fadiff.cost.evaluate import Evaluation, evaluate
 from fadiff.files import FileError
 from fadiff.schedule import Schedule
 from fadiff.schedule.file import read_schedule, write_schedule
-from fadiff.schedule.legality import check_legal
+from fadiff.schedule.rules import check_legal
 
 COST_TOLERANCE = 1e-6
 """Largest relative difference between the cost a file states and the model's."""

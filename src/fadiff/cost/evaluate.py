@@ -1,24 +1,27 @@
 """The exact cost of one schedule, with the whole breakdown."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fadiff.cost.arrays import pack_hardware, pack_layers, pack_schedule
-from fadiff.cost.model import LayerCosts, schedule_costs
-from fadiff.cost.roofline import TERMS
-from fadiff.schedule import Schedule
+from fadiff.cost.flows import Flow, flow_table
+from fadiff.cost.model import layer_costs, network_cost
+from fadiff.hardware import pack_machine
+from fadiff.schedule.arrays import pack_layers, pack_schedule
 from fadiff.schedule.file import StatedCost
+from fadiff.schedule.nest import Nest
 
 if TYPE_CHECKING:
-    from jax import Array
+    from jaxtyping import Float
 
-    from fadiff.cost.capacity import Needs
+    from fadiff.schedule import Schedule
 
-FloatArray = NDArray[np.float64]
+COMPUTE = "compute"
+"""The roofline term of the multipliers; the others bear the names of memories."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,12 @@ class Evaluation:
     """
 
     schedule: Schedule
-    layers: LayerCosts
-    needs: "Needs"
+    words: Float[np.ndarray, "flows layers"]
+    """Words of each flow of `flows`."""
+    terms: Float[np.ndarray, "terms layers"]
+    """Cycles that computing, then each memory (outermost first), would need on its own."""
+    layer_cycles: Float[np.ndarray, " layers"]
+    layer_energy_pj: Float[np.ndarray, " layers"]
     energy_pj: float
     cycles: float
 
@@ -39,34 +46,60 @@ class Evaluation:
         """EDP = (sum of energies in uJ) * (sum of latencies in cycles)."""
         return self.energy_pj * 1e-6 * self.cycles
 
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """The table that names the rows of `words`."""
+        return flow_table(self.schedule.machine.structure)
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """What the rows of `terms` are: compute, and the machine's memories."""
+        return (COMPUTE, *(memory.name for memory in self.schedule.machine.memories))
+
     @cached_property
-    def repeat(self) -> FloatArray:
+    def repeat(self) -> Float[np.ndarray, " layers"]:
         """How often each layer runs."""
         return np.array([layer.repeat for layer in self.schedule.workload.layers], dtype=np.float64)
 
     @cached_property
     def binding(self) -> tuple[str, ...]:
-        """The roofline term that binds each layer: compute, L1, L2 or L3 (ties: the first of them)."""
-        times = self.layers.cycles
-        stacked = np.stack([_numpy(times.compute), _numpy(times.l1), _numpy(times.l2), _numpy(times.l3)])
-        numbers: list[int] = stacked.argmax(axis=0).tolist()
-        return tuple(TERMS[i] for i in numbers)
+        """The roofline term that binds each layer: compute, or a memory from the innermost out (ties: the first)."""
+        names, terms = self.term_names, self.terms
+        inwards = [0, *range(len(names) - 1, 0, -1)]
+        chosen: list[int] = terms[inwards].argmax(axis=0).tolist()
+        return tuple(names[inwards[i]] for i in chosen)
 
-    @property
-    def l3_words(self) -> float:
-        """DRAM traffic of the network, repeats counted."""
-        return float(np.sum(_numpy(self.layers.traffic.l3) * self.repeat))
+    @cached_property
+    def energy_parts_pj(self) -> Float[np.ndarray, "parts layers"]:
+        """Energy of each layer by part: the MACs, then each flow of `flows`."""
+        machine = self.schedule.machine
+        memories = {i: node for i, node in enumerate(machine.nodes) if i in machine.structure.memories}
+        each = [
+            getattr(memories[flow.memory], f"{flow.action}_pj") * words
+            for flow, words in zip(self.flows, self.words, strict=True)
+        ]
+        macs = [layer.macs * machine.mac_pj for layer in self.schedule.workload.layers]
+        return np.array([macs, *each])
+
+    def energy_by_node_pj(self) -> dict[str, float]:
+        """Energy of the network by where it is spent: `mac`, and each memory; the parts sum to `energy_pj`."""
+        machine = self.schedule.machine
+        sums = self.energy_parts_pj @ self.repeat
+        spent = {"mac": float(sums[0]), **{memory.name: 0.0 for memory in machine.memories}}
+        for flow, part in zip(self.flows, sums[1:], strict=True):
+            spent[machine.nodes[flow.memory].name] += float(part)
+        return spent
+
+    def memory_words(self, memory: int) -> float:
+        """Words that a memory (its node) reads and writes for the whole network, repeats counted."""
+        here = [flow.memory == memory for flow in self.flows]
+        return float((self.words[here] @ self.repeat).sum())
 
     @property
     def utilization(self) -> float:
-        """Share of the PEs' MAC slots that do work."""
-        peak = self.schedule.hardware.rows * self.schedule.hardware.cols
+        """Share of the multipliers' time that does work."""
+        peak = self.schedule.machine.peak_macs
         return self.schedule.workload.macs / (self.cycles * peak) if self.cycles else 0.0
-
-    def energy_parts_pj(self) -> dict[str, float]:
-        """Energy of the network by part; the parts sum to `energy_pj`."""
-        parts = self.layers.energy._asdict()
-        return {name: float(np.sum(_numpy(parts[name]) * self.repeat)) for name in ("mac", "l0", "l1", "l2", "l3")}
 
     def stated(self) -> StatedCost:
         """The cost as a schedule file states it."""
@@ -75,11 +108,20 @@ class Evaluation:
 
 def evaluate(schedule: Schedule) -> Evaluation:
     """Price a schedule exactly: 64-bit numbers, integer counts. Illegal schedules are priced too."""
-    costs, need, network = schedule_costs(
-        pack_layers(schedule.workload), pack_schedule(schedule), pack_hardware(schedule.hardware)
+    packed, layers = pack_schedule(schedule), pack_layers(schedule.workload)
+    nest = Nest(schedule.machine.structure, layers, packed.mapping, packed.fusion)
+    costs = layer_costs(nest, pack_machine(schedule.machine))
+    network = network_cost(layers, costs)
+
+    def rows(values: object) -> Float[np.ndarray, "rows layers"]:
+        return np.array(cast("tuple[np.ndarray, ...]", values), dtype=np.float64)
+
+    return Evaluation(
+        schedule=schedule,
+        words=rows(costs.words),
+        terms=rows((costs.steps, *costs.memory_cycles)),
+        layer_cycles=np.asarray(costs.cycles),
+        layer_energy_pj=np.asarray(costs.energy_pj),
+        energy_pj=float(network.energy_pj),
+        cycles=float(network.cycles),
     )
-    return Evaluation(schedule, costs, need, float(network.energy_pj), float(network.cycles))
-
-
-def _numpy(values: "Array") -> FloatArray:
-    return cast(FloatArray, values)

@@ -1,11 +1,11 @@
-"""The executor: runs a schedule on real tensors and counts every word that moves.
+"""The executor: runs a schedule on real integers, on any machine, and counts every word that moves.
 
-It shares no code with the cost model, so that each can witness for the other: here tiles are really moved through
-bounded memories, in the schedule's own loop order, and outputs are compared with a direct computation.
+It shares no code with the cost model, so that each can witness for the other: here tiles are really moved between
+memories, in the schedule's own loop order, and outputs are compared with a direct computation. What the model counts
+otherwise than it happens is computed too, and why: see :mod:`fadiff.execute.result`.
 """
 
-from fadiff.execute.counts import Counts, Execution, Mismatch, Overflow, Peak
+from fadiff.execute.result import Access, Count, Execution, ExecutionError, LayerRun, Mismatch, Peak
 from fadiff.execute.run import execute
-from fadiff.execute.runnable import ExecutionError
 
-__all__ = ["Counts", "Execution", "ExecutionError", "Mismatch", "Overflow", "Peak", "execute"]
+__all__ = ["Access", "Count", "Execution", "ExecutionError", "LayerRun", "Mismatch", "Peak", "execute"]

@@ -1,202 +1,173 @@
 """One group of layers: shared loops outside, its layers one after the other inside."""
 
-from collections.abc import Callable, Mapping
-from itertools import product
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import NamedTuple
 
-from fadiff.execute.adds import Adder
-from fadiff.execute.buffers import Buffer, Shared
-from fadiff.execute.counts import Tally
-from fadiff.execute.geometry import Geometry
-from fadiff.execute.nest import Nest
-from fadiff.execute.occupancy import Occupancy
-from fadiff.execute.operands import Fused, Given, InputOperand, Rect, WeightOperand
-from fadiff.execute.outlets import Outlet
-from fadiff.execute.runnable import shared_trips
-from fadiff.execute.tensors import Words, as_input, as_weight
-from fadiff.execute.walk import Walk, sweep
+import numpy as np
+from numpy.typing import NDArray
+
+from fadiff.execute.ledger import Bookkeeper, Ledger
+from fadiff.execute.mac_run import MacRun
+from fadiff.execute.nest import build_nest
+from fadiff.execute.occupancy import Buffer, Occupancy, Residence
+from fadiff.execute.operands import Inputs, Part, weight_source
+from fadiff.execute.outlet import AddRun, Outlet
+from fadiff.execute.plan import Indices, Plan
+from fadiff.execute.result import Access, Count, ExecutionError, LayerRun
+from fadiff.execute.role import layer_role
+from fadiff.execute.tensors import Tensors, data_lines, exact_dtype
+from fadiff.execute.traffic import MACS, STEPS, Counts, SharedWalk, Traffic
 from fadiff.schedule import Group, Schedule
 from fadiff.workload import Layer
 
+Tick = Callable[[str, int], None]
+
+
+class _Mac(NamedTuple):
+    """A MAC layer of the group: as it runs, what its tiles would move if it did not lead, and what room they take."""
+
+    run: MacRun
+    tiles: Counts
+    residence: Residence
+
 
 class GroupRun:
-    """The execution of one group.
+    """The execution of one group. `tensors` has the arrays that take its outputs."""
 
-    `given[layer]` are the tensors in L3 that it reads; `records[layer]`, ``[N, G, K, P', Q']``, takes its output.
-    """
+    def __init__(self, schedule: Schedule, group: Group, tensors: Tensors) -> None:
+        self._schedule, self._group, self._tensors = schedule, group, tensors
+        self._machine, self._workload = schedule.machine, schedule.workload
+        self._plan = plan = Plan(schedule.workload, group)
+        self.occupancy = Occupancy(schedule.machine)
+        layers = [self._workload[name] for name in group.layers]
+        self._roles = {name: layer_role(schedule, name) for name in group.layers}
+        self._buffers = {name: Buffer(self._workload[name].stored) for name in group.layers if plan.consumers(name)}
+        self._outlets = {layer.name: Outlet(layer, tensors.stored[layer.name]) for layer in layers}
+        self._pieces = {name: plan.pieces(name) for name in group.layers}
+        self._numbers = {name: {p.at: i for i, p in enumerate(pieces)} for name, pieces in self._pieces.items()}
+        self._macs = {layer.name: self._mac(layer) for layer in layers if layer.is_mac}
+        self._adds = {layer.name: self._add(layer) for layer in layers if not layer.is_mac}
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        group: Group,
-        given: Mapping[str, Given],
-        records: Mapping[str, Words],
-    ) -> None:
-        self._schedule, self._group = schedule, group
-        self._workload = schedule.workload
-        self._given = given
-        self.tallies = {name: Tally() for name in group.layers}
-        self.warm_up = {name: Tally() for name in group.layers}
-        self._buffers = self._make_buffers()
-        self._nests: dict[str, Nest] = {}
-        self._adders: dict[str, Adder] = {}
-        self._outlets: dict[str, Outlet] = {}
-        for name in group.layers:
-            layer = self._workload[name]
-            if layer.is_mac:
-                self._nests[name] = self._make_nest(layer)
-            else:
-                self._adders[name] = Adder(layer, [s for s, _ in self._sources(layer, "addend")], group.trips.N)
-            consumers = self._workload.consumers[name]
-            self._outlets[name] = Outlet(
-                layer,
-                records[name],
-                shared_trips(schedule, group, layer),
-                drained=not consumers or any(edge.target not in group.layers for edge in consumers),
-                buffer=self._buffers.get(name),
-            )
-        self._walk = self._choose_walk()
-        self.occupancy = self._make_occupancy(self._walk, self._buffers)
-
-    def is_drained(self, name: str) -> bool:
-        """Whether a layer's output lies in L3 once the group has run."""
-        return self._outlets[name].drained
-
-    def is_uneven(self, name: str) -> bool:
-        """Whether a layer leads the group's last one, so that its blocks are not all of one size."""
-        return not self._walk.is_even(name)
-
-    def run(self, tick: Callable[[str, int], None]) -> None:
-        """Runs all shared iterations; `tick` is told of MACs as they are done."""
-        for at in self._walk.iterations:
+    def run(self, tick: Tick) -> None:
+        """Runs all shared iterations; `tick` is told of pieces of layers as they are done, and of their MACs."""
+        for at in self._plan.iterations:
             for name in self._group.layers:
                 self._step(name, at, tick)
-                self.occupancy.release(name, at)
+                self._release(name, at)
 
-    def _step(self, name: str, at: Shared, tick: Callable[[str, int], None]) -> None:
-        """The work of one layer in one shared iteration."""
-        tally = Tally()
-        outlet = self._outlets[name]
-        self.occupancy.begin(name, at)
-        outlet.begin(at)
-        if self._walk.computes(name, at):
-            rows, cols = self._walk.block(name, at)
-            if name in self._nests:
-                nest = self._nests[name]
-                nest.run(at, rows, cols, outlet, tally, lambda macs: tick(name, macs))
-                nest.finish(at, self._walk.next_computing(name, at), tally)
+    # One layer in one shared iteration.
+
+    def _step(self, name: str, at: Indices, tick: Tick) -> None:
+        self.occupancy.begin(name)
+        rows, cols = (self._plan.finished(name, at, loop) for loop in "PQ")
+        outputs = self._plan.outputs(name, at)
+        if name in self._buffers:
+            n, g, k = (end - first for first, end in outputs)
+            self._buffers[name].reserve(self._key(at), rows, cols, n * g * k)
+            self._hold_buffer(name)
+        if (number := self._numbers[name].get(at)) is not None:
+            self._look_for_operands(name, at)
+            block = self._pieces[name][number].block
+            if name in self._adds:
+                self._adds[name].run(block)
             else:
-                self._adders[name].run(at, rows, cols, self.occupancy.add_chunk(name, at), outlet, tally)
-        if self._walk.stores(name, at):
-            outlet.finish(at, *self._walk.stored_block(name, at), tally)
-        self.occupancy.end(name, at)
-        self.tallies[name].add(tally)
-        if at.p < 0 or at.q < 0:
-            self.warm_up[name].add(tally)
+                mac = self._macs[name]
+                self.occupancy.hold(name, mac.residence.running(block))
+                mac.run.run(number)
+                tick(name, prod(lens[0] for lens in block.lens))
+                self.occupancy.hold(name, mac.residence.kept(mac.run.walk, number))
+        if self._plan.completes(name, at):
+            self._outlets[name].finish(outputs, rows, cols)
 
-    def _choose_walk(self) -> Walk:
-        """The walk on which the fewest layers go ahead that fits; the one that needs least room where none does.
+    def _key(self, at: Indices) -> Indices:
+        """The iteration of the loops that are not over rows and columns."""
+        return tuple(self._plan.index(at, loop) for loop in "GNX")
 
-        Layers go ahead from the first one on: what a layer computes in warm-up needs what it reads.
-        """
-        walk = self._make_walk(0)
-        if self._fits(walk):
-            return walk
-        for count in range(1, len(self._group.layers)):
-            for rows_ahead, cols_ahead in ((True, False), (False, True), (True, True)):
-                other = self._make_walk(count, rows_ahead=rows_ahead, cols_ahead=cols_ahead)
-                if rows_ahead == (other.rows.first < 0) and cols_ahead == (other.cols.first < 0):
-                    walk = other
-                    if self._fits(walk):
-                        return walk
-        return walk
+    def _hold_buffer(self, name: str) -> None:
+        bits = self._buffers[name].values * self._machine.bits.O
+        self.occupancy.hold(name, {(self._roles[name].fuses, "buffer"): bits})
 
-    def _make_walk(self, count: int, *, rows_ahead: bool = False, cols_ahead: bool = False) -> Walk:
-        """The walk on which so many layers go ahead."""
-        ahead, nobody = frozenset(self._group.layers[:count]), frozenset[str]()
-        rows = sweep(self._workload, self._group, 0, ahead if rows_ahead else nobody)
-        cols = sweep(self._workload, self._group, 1, ahead if cols_ahead else nobody)
-        return Walk(self._workload, self._group, rows, cols)
+    def _look_for_operands(self, name: str, at: Indices) -> None:
+        """All that a layer reads of fused operands must be there."""
+        for edge in self._workload.producers[name]:
+            if edge.source in self._buffers:
+                rows, cols = (self._plan.read(edge, i, self._plan.span(name, at, loop)) for i, loop in enumerate("PQ"))
+                if missing := self._buffers[edge.source].missing(self._key(at), rows, cols):
+                    told = f"{name} reads {missing} places of {edge.source} that are not on chip at that time"
+                    raise ExecutionError(f"group {self._group.name}: {told}")
 
-    def _fits(self, walk: Walk) -> bool:
-        """Whether a walk stays within L2 and L1 all the way."""
-        occupancy = self._make_occupancy(walk, self._make_buffers())
-        for at in walk.iterations:
-            for name in self._group.layers:
-                occupancy.begin(name, at)
-                occupancy.end(name, at)
-                occupancy.release(name, at)
-                if occupancy.l1.overflows or occupancy.l2.overflows:
-                    return False
-        return True
+    def _release(self, name: str, at: Indices) -> None:
+        """Empties the buffers that wait for this layer, as the last of their readers, of what nobody needs now."""
+        for source, buffer in self._buffers.items():
+            if max((edge.target for edge in self._plan.consumers(source)), key=self._group.layers.index) == name:
+                buffer.release(self._key(at), self._wanted(source, at))
+                self._hold_buffer(source)
 
-    def _make_occupancy(self, walk: Walk, buffers: Mapping[str, Buffer]) -> Occupancy:
-        geometries = {name: nest.geometry for name, nest in self._nests.items()}
-        return Occupancy(self._workload, self._schedule.hardware, walk, geometries, buffers)
+    def _wanted(self, source: str, at: Indices) -> NDArray[np.bool_]:
+        """Rows and columns ``[P', Q']`` of a fused tensor that its readers still need once an iteration is done."""
+        wanted = np.zeros(self._workload[source].stored, np.bool_)
+        for edge in self._plan.consumers(source):
+            rows, cols = (self._plan.span(edge.target, at, loop) for loop in "PQ")
+            row, next_row = (self._plan.first_read(edge, 0, computed) for computed in rows)
+            wanted[row:, self._plan.first_read(edge, 1, cols[1]) :] = True
+            wanted[next_row:] = True
+        return wanted
 
-    def _make_buffers(self) -> dict[str, Buffer]:
-        """A buffer for each tensor that a layer of the group reads."""
-        buffers: dict[str, Buffer] = {}
-        for name in self._group.layers:
-            if any(edge.target in self._group.layers for edge in self._workload.consumers[name]):
-                layer = self._workload[name]
-                shared, d = shared_trips(self._schedule, self._group, layer), layer.dims
-                buffers[name] = Buffer((d.N // shared.N, d.G // shared.G, d.K // shared.K, *layer.stored))
-        return buffers
+    # What the layers are made of.
 
-    def _make_nest(self, layer: Layer) -> Nest:
-        mapping, hardware = self._schedule.mappings[layer.name], self._schedule.hardware
-        shared = shared_trips(self._schedule, self._group, layer)
-        inputs = InputOperand(layer, self._sources(layer, "input"), shared)
-        weights = WeightOperand(layer, self._sources(layer, "weight")[0][0], shared)
-        x2, d = mapping.extent(2), layer.dims
-        corners = product(range(0, d.G, x2.G), range(0, d.C, x2.C))
-        tiles = (inputs.stretches(Rect(g, g + x2.G, c, c + x2.C)) for g, c in corners)
-        geometry = Geometry(
-            layer,
-            mapping,
-            hardware,
-            shared,
-            self._nesting(layer),
-            channels_from_l3=x2.N * max(sum(stretch.channels for stretch in tile) for tile in tiles),
-            weights_from_l3=weights.from_l3,
-        )
-        return Nest(
-            geometry,
-            inputs,
-            weights,
-            spill_words=hardware.spill_words,
-            keeps_registers=len(self._group.layers) == 1,
-        )
+    def _mac(self, layer: Layer) -> _Mac:
+        name, plan, role, dtype = layer.name, self._plan, self._roles[layer.name], exact_dtype(layer)
+        nest = build_nest(layer, self._machine, self._schedule.mappings[name], plan.tile(name))
+        traffic = Traffic(nest, role.chains, role.images)
+        forgets = frozenset(i for i, leg in enumerate(traffic.legs) if role.forgets(leg))
+        walk = SharedWalk(traffic, plan.dims(name), self._pieces[name], forgets)
+        tiles = SharedWalk(traffic, plan.dims(name), plan.tiles(name), forgets).total()
+        weights = weight_source(partial(self._tensors.weights, layer), dtype)
+        inputs = Inputs(layer.dims, self._parts(layer), dtype)
+        run = MacRun(traffic, walk, weights, inputs.take, self._outlets[name])
+        return _Mac(run, tiles, Residence(self._machine, role, traffic, inputs, tiles))
 
-    def _nesting(self, layer: Layer) -> str:
-        """The shared loops with several trips, outer to inner, as dims of a layer: X is its K or its C."""
-        ends = self._schedule.channel_loop(self._group)
-        x = "K" if ends is not None and layer.name == ends[0] else "C"
-        trips = self._group.trips._asdict()
-        return "".join(x if loop == "X" else loop for loop in self._group.nesting if trips[loop] > 1)
+    def _parts(self, layer: Layer) -> list[Part]:
+        """The tensors on the input port."""
+        parts: list[Part] = []
+        first = 0
+        for place, channels in enumerate(self._workload.input_channels(layer)):
+            if layer.inputs[place].port == "input":
+                look, lines = partial(self._tensors.operand, layer, place), data_lines(self._workload, layer, place)
+                fused = layer.inputs[place].source in self._group.layers
+                parts.append(Part((first, first + channels), look, lines, fused))
+                first += channels
+        return parts
 
-    def _sources(self, layer: Layer, port: str) -> list[tuple[Words | Fused, int]]:
-        """What is on a port: tensors in L3 as that port reads them, or fused ones, with their channels."""
-        d = layer.dims
-        given = self._given[layer.name]
-        shares = self._workload.input_channels(layer)
-        sources: list[tuple[Words | Fused, int]] = []
-        for operand, words, share in zip(layer.inputs, given.inputs, shares, strict=True):
-            if operand.port != port:
-                continue
-            if operand.source is None or operand.is_foreign:
-                assert words is not None
-                sources.append((words, share))
-                continue
-            producer = self._workload[operand.source]
-            if words is None:
-                sources.append((Fused(producer, self._buffers[producer.name]), share))
-            elif port == "input":
-                sources.append((as_input(words, producer, layer, d.N), share))
-            elif port == "weight":
-                sources.append((as_weight(words, producer, (d.G, d.K, d.C, d.R, d.S)), share))
-            else:
-                sources.append((words.reshape(d.N, d.K, d.P, d.Q), share))
-        if port == "weight" and given.parameters is not None:
-            sources.append((given.parameters, 0))
-        return sources
+    def _add(self, layer: Layer) -> AddRun:
+        fused = [operand.source in self._group.layers for operand in layer.inputs]
+        looks = [partial(self._tensors.operand, layer, place) for place in range(len(fused))]
+        return AddRun(list(zip(looks, fused, strict=True)), self._outlets[layer.name])
+
+    # What they moved.
+
+    def result(self, name: str) -> LayerRun:
+        """What a layer moved."""
+        layer, stored = self._workload[name], self._outlets[name].stored
+        bookkeeper = Bookkeeper(self._machine, layer, self._roles[name])
+        if name in self._adds:
+            add = self._adds[name]
+            wanted = bookkeeper.addends(add.values[True], add.values[False], add.computed, stored)
+            return LayerRun(self._counts(wanted, Ledger(), Ledger()), 0, 0, 0)
+        run, tiles, _ = self._macs[name]
+        wanted = bookkeeper.moves(run.traffic, run.counts, run.moved, stored)
+        padding = bookkeeper.padding(run.traffic, run.counts, run.moved)
+        difference = tiles - run.walk.total()
+        lead = bookkeeper.moves(run.traffic, difference, {}, 0)
+        numbers = (int(run.counts[MACS]), int(run.counts[STEPS]), int(difference[STEPS]))
+        return LayerRun(self._counts(wanted, padding, lead), *numbers)
+
+    def _counts(self, wanted: Ledger, padding: Ledger, lead: Ledger) -> dict[Access, Count]:
+        """Counts of what was wanted, less the padding in it."""
+        width = {memory.name: memory.word_bits for memory in self._machine.memories}
+        return {
+            kind: Count(width[kind.memory], wanted[kind] - padding[kind], padding[kind], lead[kind])
+            for kind in sorted({*wanted, *padding, *lead})
+        }

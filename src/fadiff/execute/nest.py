@@ -1,285 +1,141 @@
-"""One MAC layer's own loops: private L3 loops, L2 loops and the array's visits, with tiles moving as they ask.
+"""One MAC layer as a nest: the loops of each memory, inside those that its group shares, and lanes where an axis is."""
 
-A tile is loaded when the one wanted is not the one there. So how often tiles are refilled is nowhere computed: it
-happens.
-"""
-
-from collections.abc import Callable
-from itertools import pairwise, product
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
-import numpy as np
+from fadiff.execute.result import ExecutionError
+from fadiff.hardware import Axis, Machine
+from fadiff.schedule import Mapping
+from fadiff.workload import DIMS, Dims, Layer
 
-from fadiff.execute.accumulator import Accumulator
-from fadiff.execute.buffers import Shared
-from fadiff.execute.counts import Tally
-from fadiff.execute.geometry import Geometry
-from fadiff.execute.loader import Loader, split_runs
-from fadiff.execute.operands import InputOperand, WeightOperand
-from fadiff.execute.outlets import Outlet
-from fadiff.execute.tensors import exact_dtype
-from fadiff.execute.tiles import (
-    INPUT_DIMS,
-    OUTPUT_DIMS,
-    WEIGHT_DIMS,
-    InputTile,
-    WeightTile,
-    chunk_bounds,
-    chunk_count,
-    window_extent,
-)
-from fadiff.workload import DIMS, Dims
+G, N, K, C, P, Q, R, S = range(8)
+RELEVANT = {"W": (G, K, C, R, S), "I": (G, N, C, P, Q, R, S), "O": (G, N, K, P, Q)}
+REDUCED = (C, R, S)
+IMAGE = ((P, R), (Q, S))
+"""Rows of an input come from P and R, its columns from Q and S."""
 
-Span = tuple[int, int]
-TICK_MACS = 1 << 30
-"""Progress is reported about this often."""
+Lens = tuple[int, ...]
 
 
-class _Turn(NamedTuple):
-    """One iteration of the private L3 loops: its indices, and numbers of the tiles it wants.
+def ceil_div(a: int, b: int) -> int:
+    """a/b, rounded up."""
+    return -(-a // b)
 
-    `follows` says that only the innermost loop moved, by one, since the turn before.
+
+class Loop(NamedTuple):
+    """A loop of the memory `node` over a dim; each turn gets `step` of it, the last one what is left."""
+
+    node: int
+    dim: int
+    step: int
+
+
+class Lanes(NamedTuple):
+    """An axis: how many lanes each dim is dealt out over, and how much of it a lane gets."""
+
+    node: int
+    counts: Dims
+    steps: Dims
+
+
+class Block(NamedTuple):
+    """A part of a layer's work: where it starts in each dim, and how much of the dim each lane has.
+
+    Lanes are numbered over the axes passed so far, outermost first; an idle one has 0. `starts` is the first lane's.
     """
 
-    at: Dims
-    weight: int
-    input: int
-    output: int
-    follows: bool
+    starts: tuple[int, ...]
+    lens: tuple[Lens, ...]
+
+    def turn(self, loop: Loop, index: int) -> "Block":
+        """One turn of a loop."""
+        d = loop.dim
+        starts = (*self.starts[:d], self.starts[d] + index * loop.step, *self.starts[d + 1 :])
+        return Block(starts, (*self.lens[:d], deal(self.lens[d], loop.step, first=index), *self.lens[d + 1 :]))
+
+    def dealt(self, lanes: Lanes) -> "Block":
+        """The block on the lanes of an axis."""
+        return Block(self.starts, tuple(map(deal, self.lens, lanes.steps, lanes.counts)))
 
 
-class _Plan(NamedTuple):
-    """The private loops over a block of so many rows and columns: the tiles they use, and the turns in order."""
-
-    row_bounds: list[int]
-    col_bounds: list[int]
-    tiles: list[list[InputTile]]
-    turns: list[_Turn]
+@lru_cache(maxsize=1 << 16)
+def deal(lens: Lens, step: int, count: int = 1, first: int = 0) -> Lens:
+    """Cuts what every lane has into steps: `count` of them, from number `first` on."""
+    return tuple(min(step, max(0, length - i * step)) for length in lens for i in range(first, first + count))
 
 
-class _Loaded(NamedTuple):
-    """An input tile in L2: for which block and turn, where it starts (g, n, c, row, column), and what is in it."""
-
-    block: tuple[int, int, int, int]
-    number: int
-    tile: InputTile
-    corner: tuple[int, int, int, int, int]
-    rows: list[Span]
-    cols: list[Span]
-
-
+@dataclass(frozen=True)
 class Nest:
-    """The private loops of a layer, with what it has in L2, in L1 and in the registers."""
+    """A layer's own loops and lanes, outermost first. Nodes go by their number; the MACs are the one past the last."""
 
-    def __init__(
-        self,
-        geometry: Geometry,
-        inputs: InputOperand,
-        weights: WeightOperand,
-        *,
-        spill_words: int,
-        keeps_registers: bool,
-    ) -> None:
-        """`keeps_registers`: no other layer takes the array between two shared iterations."""
-        layer, mapping, s = geometry.layer, geometry.mapping, geometry.mapping.spatial
-        d, x1, t2, t3 = layer.dims, mapping.extent(1), mapping.l2, mapping.l3
-        self.geometry = geometry
-        self._layer = layer
-        self._inputs, self._weights = inputs, weights
-        self._keeps_registers = keeps_registers
-        self._x2 = x2 = mapping.extent(2)
-        innermost = geometry.loops[-1:]
-        self._row_loader = Loader(x2.P, x2.R, layer.stride[0], layer.dilation[0], t3.R if innermost == "R" else 1)
-        self._col_loader = Loader(x2.Q, x2.S, layer.stride[1], layer.dilation[1], t3.S if innermost == "S" else 1)
-        self._array_rows, self._array_cols, self._broadcast = s.C * s.R * s.S, s.K * s.G, s.K
-        self._visits_per_sum = t2.C * t2.R * t2.S * t3.C * t3.R * t3.S
-        self._weight_tile = WeightTile(mapping, exact_dtype(x1.C * x1.R * x1.S))
-        self._accumulator = Accumulator(exact_dtype(d.C * d.R * d.S), spill_words)
-        self._input_tiles: dict[Span, InputTile] = {}
-        self._plans: dict[Span, _Plan] = {}
-        self._loaded_weight: tuple[int, int, int] | None = None
-        self._loaded_input: _Loaded | None = None
-        self._register: tuple[int, int, int, int] | None = None
+    layer: Layer
+    tile: Dims
+    """What one shared iteration has of each dim."""
+    factors: tuple[Dims, ...]
+    """By node; those of the first memory without the shared trips."""
+    items: tuple[Loop | Lanes, ...]
 
-    def run(
-        self, at: Shared, rows: Span, cols: Span, outlet: Outlet, tally: Tally, tick: Callable[[int], None]
-    ) -> None:
-        """Computes a block of rows and columns in one shared iteration."""
-        plan = self._plan(rows[1] - rows[0], cols[1] - cols[0])
-        self._stage(at, rows, cols)
-        accumulator = self._accumulator
-        accumulator.fresh = 0
-        macs = changes = ticked = 0
-        for turn in plan.turns:
-            weight = (at.g, at.x, turn.weight)
-            if weight != self._loaded_weight:
-                self._load_weight(at, turn, tally)
-                self._loaded_weight = weight
-            row = rows[0] + plan.row_bounds[turn.at.P]
-            col = cols[0] + plan.col_bounds[turn.at.Q]
-            tile = plan.tiles[turn.at.P][turn.at.Q]
-            self._want_input(at, turn, tile, row, col, tally)
-            for visit in tile.visits:
-                key = (at.g, at.n, at.p, at.q, turn.output, visit.output)
-                if key != accumulator.key:
-                    accumulator.want(key, tally)
-                register = (*weight, visit.weight)
-                changes += visit.changes + (register != self._register)
-                self._register = register if visit.returns else None
-                if visit.scratch is not None:
-                    np.copyto(visit.scratch, visit.window)
-                np.matmul(visit.weights, visit.operand, out=visit.product)
-                macs += visit.macs
-                accumulator.add(visit.product)
-                if accumulator.visits == self._visits_per_sum:
-                    self._drain(at, turn, tile, visit.output, row, col, outlet, tally)
-            if macs - ticked >= TICK_MACS:
-                tick(macs - ticked)
-                ticked = macs
-        tick(macs - ticked)
-        updates = macs // self._array_rows
-        tally.macs += macs
-        tally.l2_input_read += macs // self._broadcast
-        tally.l1_update += 2 * updates - accumulator.fresh
-        tally.l2_weight_read += changes * self._array_rows * self._array_cols
-        tally.l0_weight_fill += changes * self._array_rows * self._array_cols
+    @property
+    def macs(self) -> int:
+        """The node of the MACs."""
+        return len(self.factors)
 
-    def finish(self, at: Shared, then: Shared | None, tally: Tally) -> None:
-        """Ends a shared iteration: drops the tiles that are not kept until `then`, and spills unfinished sums."""
-        if not self.geometry.keeps_weight(at, then):
-            self._loaded_weight = None
-        if not (self._inputs.from_l3 and self.geometry.keeps_input(at, then)):
-            self._loaded_input = None
-        if not self.geometry.keeps_sums(at, then):
-            self._accumulator.leave(tally)
-        if not self._keeps_registers:
-            self._register = None
+    def above(self, node: int) -> int:
+        """How many of the items stand above a node."""
+        return sum(item.node < node for item in self.items)
 
-    def _stage(self, at: Shared, rows: Span, cols: Span) -> None:
-        """Looks up what the block needs of the group's buffers."""
-        (stride_p, stride_q), (dilation_r, dilation_s) = self._layer.stride, self._layer.dilation
-        d = self._layer.dims
-        top, left = rows[0] * stride_p, cols[0] * stride_q
-        height = window_extent(rows[1] - rows[0], d.R, stride_p, dilation_r)
-        width = window_extent(cols[1] - cols[0], d.S, stride_q, dilation_s)
-        self._inputs.stage(at, (top, top + height), (left, left + width))
-        self._weights.stage(at)
+    def loops(self, node: int) -> list[tuple[int, Loop]]:
+        """The loops above a node, with their numbers."""
+        return [(i, item) for i, item in enumerate(self.items[: self.above(node)]) if isinstance(item, Loop)]
 
-    def _load_weight(self, at: Shared, turn: _Turn, tally: Tally) -> None:
-        block, x2, i = self.geometry.block, self._x2, turn.at
-        k, c = self._channel_blocks(at)
-        corner = (at.g * block.G + i.G * x2.G, k + i.K * x2.K, c + i.C * x2.C, i.R * x2.R, i.S * x2.S)
-        self._weight_tile.fill(self._weights.tile(corner, self._weight_tile.size))
-        if self._weights.from_l3:
-            tally.l3_weight += self._weight_tile.words
-            tally.l2_weight_fill += self._weight_tile.words
+    def held(self, node: int, dim: int) -> int:
+        """x_m: what one instance of a memory, or of the MACs, holds of a dim when nothing is cut."""
+        return min(self.tile[dim], prod(factors[dim] for factors in self.factors[node:]))
 
-    def _want_input(self, at: Shared, turn: _Turn, tile: InputTile, row: int, col: int, tally: Tally) -> None:
-        """Loads the input tile of a turn whose first output is at (row, col), unless it is there.
+    def lanes(self, dim: int, outer: int, inner: int, since: int = -1) -> int:
+        """Lanes that a dim is dealt out over between two nodes, behind the item `since`."""
+        between = (item for item in self.items[since + 1 :] if isinstance(item, Lanes) and outer < item.node < inner)
+        return prod(lanes.counts[dim] for lanes in between)
 
-        Where the innermost L3 loop moves a window by one step, only what the step uncovers is loaded.
+    def offsets(self, dim: int, items: int) -> Lens:
+        """Where each lane starts in a dim, against the first one, below so many items."""
+        found: Lens = (0,)
+        for item in self.items[:items]:
+            if isinstance(item, Lanes):
+                found = tuple(start + i * item.steps[dim] for start in found for i in range(item.counts[dim]))
+        return found
+
+    def slides(self, node: int, dim: int, place: int) -> bool:
+        """Whether the window of I in a memory slides along a loop over `dim`, the item `place`, innermost above it.
+
+        It needs neighbours that leave no row out, and no lanes below the loop that take the same dim.
         """
-        there = self._loaded_input
-        block = (at.g, at.n, at.p, at.q)
-        if there is not None and there.block == block and there.number == turn.input:
-            return
-        layer, sizes, x2, i = self._layer, self.geometry.block, self._x2, turn.at
-        _, c = self._channel_blocks(at)
-        height, width = tile.words.shape[3:]
-        corner = (
-            at.g * sizes.G + i.G * x2.G,
-            at.n * sizes.N + i.N * x2.N,
-            c + i.C * x2.C,
-            row * layer.stride[0] + i.R * x2.R * layer.dilation[0],
-            col * layer.stride[1] + i.S * x2.S * layer.dilation[1],
-        )
-        rows = self._row_loader.runs(corner[3], height)
-        cols = self._col_loader.runs(corner[4], width)
-        loaded = _Loaded(block, turn.input, tile, corner, rows, cols)
-        if there is not None and self._inputs.from_l3 and (turn.follows or there.block != block):
-            rows, cols = self._slide(there, loaded)
-        words = sum(self._inputs.load(tile.words, corner, *run) for run in product(rows, cols))
-        self._inputs.look_up(tile.words, corner)
-        tally.l3_input += words
-        tally.l2_input_fill += words
-        self._loaded_input = loaded
-
-    def _slide(self, there: _Loaded, wanted: _Loaded) -> tuple[list[Span], list[Span]]:
-        """Keeps what the tile wanted shares with the one there; the rows and columns that are left to load."""
-        rows, cols = wanted.rows, wanted.cols
-        if self.geometry.slides_rows:
-            kept, rows = split_runs(rows, there.rows)
-            new, old = wanted.corner[3], there.corner[3]
-            for r0, r1 in kept:
-                wanted.tile.words[:, :, :, r0 - new : r1 - new] = there.tile.words[:, :, :, r0 - old : r1 - old]
-        elif self.geometry.slides_cols:
-            kept, cols = split_runs(cols, there.cols)
-            new, old = wanted.corner[4], there.corner[4]
-            for c0, c1 in kept:
-                wanted.tile.words[..., c0 - new : c1 - new] = there.tile.words[..., c0 - old : c1 - old]
-        return rows, cols
-
-    def _drain(
-        self,
-        at: Shared,
-        turn: _Turn,
-        tile: InputTile,
-        output: int,
-        row: int,
-        col: int,
-        outlet: Outlet,
-        tally: Tally,
-    ) -> None:
-        """Sends the complete sums of a tile on their way."""
-        place, block, x2, i = tile.places[output], self.geometry.block, self._x2, turn.at
-        k, _ = self._channel_blocks(at)
-        corner = (
-            at.g * block.G + i.G * x2.G + place.g,
-            at.n * block.N + i.N * x2.N + place.n,
-            k + i.K * x2.K + place.k,
-            row + place.p,
-            col + place.q,
-        )
-        sums = self._accumulator.take()
-        outlet.drain(sums.reshape(place.dg, place.dk, place.dn, place.dp, place.dq), corner, tally)
-
-    def _channel_blocks(self, at: Shared) -> tuple[int, int]:
-        """First output and first input channel of a shared iteration: X walks over one of the two."""
-        shared, block = self.geometry.shared, self.geometry.block
-        return (at.x * block.K if shared.K > 1 else 0), (at.x * block.C if shared.C > 1 else 0)
-
-    def _plan(self, rows: int, cols: int) -> _Plan:
-        if (rows, cols) not in self._plans:
-            private, x2 = self.geometry.private, self._x2
-            row_bounds = chunk_bounds(rows, chunk_count(rows, x2.P, private.P))
-            col_bounds = chunk_bounds(cols, chunk_count(cols, x2.Q, private.Q))
-            tiles = [
-                [self._input_tile(r1 - r0, c1 - c0) for c0, c1 in pairwise(col_bounds)]
-                for r0, r1 in pairwise(row_bounds)
-            ]
-            trips = private._replace(P=len(row_bounds) - 1, Q=len(col_bounds) - 1)
-            self._plans[rows, cols] = _Plan(row_bounds, col_bounds, tiles, self._turns(trips))
-        return self._plans[rows, cols]
-
-    def _turns(self, trips: Dims) -> list[_Turn]:
-        loops = self.geometry.loops
-        turns: list[_Turn] = []
-        for indices in product(*(range(trips[DIMS.index(dim)]) for dim in loops)):
-            at = Dims(*(0,) * len(DIMS))._replace(**dict(zip(loops, indices, strict=True)))
-            weight, taken, output = (_number(at, trips, dims) for dims in (WEIGHT_DIMS, INPUT_DIMS, OUTPUT_DIMS))
-            turns.append(_Turn(at, weight, taken, output, follows=bool(indices) and indices[-1] > 0))
-        return turns
-
-    def _input_tile(self, rows: int, cols: int) -> InputTile:
-        if (rows, cols) not in self._input_tiles:
-            self._input_tiles[rows, cols] = InputTile(self._layer, self.geometry.mapping, self._weight_tile, rows, cols)
-        return self._input_tiles[rows, cols]
+        for (outputs, kernel), stride, dilation in zip(IMAGE, self.layer.stride, self.layer.dilation, strict=True):
+            if dim in (outputs, kernel):
+                other, step, reach = (kernel, stride, dilation) if dim == outputs else (outputs, dilation, stride)
+                return self.lanes(dim, -1, node, place) == 1 and step <= (self.held(node, other) - 1) * reach + 1
+        return False
 
 
-def _number(at: Dims, trips: Dims, dims: str) -> int:
-    """Loop indices of some dims as one number."""
-    number = 0
-    for dim in dims:
-        place = DIMS.index(dim)
-        number = number * trips[place] + at[place]
-    return number
+def build_nest(layer: Layer, machine: Machine, mapping: Mapping, tile: Dims) -> Nest:
+    """The nest of a layer that gets a tile in each shared iteration."""
+    trips = [ceil_div(size, part) for size, part in zip(layer.dims, tile, strict=True)]
+    factors = (Dims(*(f // n for f, n in zip(mapping.factors[0], trips, strict=True))), *mapping.factors[1:])
+    for d, dim in enumerate(DIMS):
+        if mapping.factors[0][d] % trips[d]:
+            told = f"its {mapping.factors[0][d]} trips of {dim} in {machine.nodes[0].name}"
+            raise ExecutionError(f"layer {layer.name}: {told} are no multiple of the {trips[d]} that its group shares")
+        if (product := prod(f[d] for f in factors)) < tile[d]:
+            raise ExecutionError(f"layer {layer.name}: the factors of {dim} make {product}, there are {tile[d]} to do")
+    items: list[Loop | Lanes] = []
+    orders = iter(mapping.orders)
+    for node, here in enumerate(machine.nodes):
+        steps = Dims(*(min(tile[d], prod(f[d] for f in factors[node + 1 :])) for d in range(8)))
+        if isinstance(here, Axis):
+            items += [Lanes(node, factors[node], steps)] if prod(factors[node]) > 1 else []
+        else:
+            loops = (Loop(node, d, steps[d]) for d in map(DIMS.index, next(orders)))
+            items += [loop for loop in loops if factors[node][loop.dim] > 1]
+    return Nest(layer, tile, factors, tuple(items))

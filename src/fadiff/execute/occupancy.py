@@ -1,87 +1,139 @@
-"""Who holds how much of L2 and L1 while a group runs, step by step."""
+"""What is in the memories: fused tensors, tiles of the layers, and who holds how much."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from fractions import Fraction
+from math import ceil, prod
 
-from fadiff.execute.buffers import Buffer, Shared
-from fadiff.execute.geometry import SUM_BYTES, Geometry
-from fadiff.execute.memory import Memory
-from fadiff.execute.walk import Walk
-from fadiff.hardware import Hardware
-from fadiff.workload import Workload
+import numpy as np
+from numpy.typing import NDArray
+
+from fadiff.execute.legs import ARRIVING, FINISHED, Leg
+from fadiff.execute.nest import RELEVANT, Block, C, G, N
+from fadiff.execute.operands import COLS, ROWS, Inputs, box_of
+from fadiff.execute.result import Peak
+from fadiff.execute.role import Role
+from fadiff.execute.tensors import Span
+from fadiff.execute.traffic import Counts, SharedWalk, Traffic
+from fadiff.hardware import Machine, Memory
+
+Held = Mapping[tuple[int, str], int]
+"""Bits in one instance of a memory, by node and what it is: a tile of a tensor, or a buffer."""
+HOLDERS_NAMED = 6
+"""Tenants that a peak names; the rest are left out."""
+
+
+class Buffer:
+    """Which part of a fused tensor is on chip.
+
+    A *cell* is one row and column, ``[P', Q']``, with all its values in one iteration of the shared loops over G, N and
+    X, which goes by a key. Only live cells take room.
+    """
+
+    def __init__(self, stored: tuple[int, int]) -> None:
+        self.values = 0
+        self._stored = stored
+        self._live: dict[Hashable, tuple[NDArray[np.bool_], int]] = {}
+
+    def reserve(self, key: Hashable, rows: Span, cols: Span, values_per_cell: int) -> None:
+        """Makes room for cells that are about to be stored."""
+        if rows[0] < rows[1] and cols[0] < cols[1]:
+            live, _ = self._live.setdefault(key, (np.zeros(self._stored, np.bool_), values_per_cell))
+            self.values += self.missing(key, rows, cols) * values_per_cell
+            live[slice(*rows), slice(*cols)] = True
+
+    def release(self, key: Hashable, wanted: NDArray[np.bool_]) -> None:
+        """Lets go of all cells that are not wanted any more."""
+        if key in self._live:
+            live, values_per_cell = self._live[key]
+            self.values -= int(np.count_nonzero(live & ~wanted)) * values_per_cell
+            live &= wanted
+            if not live.any():
+                del self._live[key]
+
+    def missing(self, key: Hashable, rows: Span, cols: Span) -> int:
+        """Cells of a block that are not there."""
+        size = (rows[1] - rows[0]) * (cols[1] - cols[0])
+        if key not in self._live:
+            return size
+        return size - int(np.count_nonzero(self._live[key][0][slice(*rows), slice(*cols)]))
+
+
+class Residence:
+    """The tiles of one MAC layer; `tiles` counts what all of them move, which tells in what state sums arrive."""
+
+    def __init__(self, machine: Machine, role: Role, traffic: Traffic, inputs: Inputs, tiles: Counts) -> None:
+        self._machine, self._role, self._traffic, self._inputs = machine, role, traffic, inputs
+        self._legs = [leg for leg in traffic.legs if leg.inner != traffic.nest.macs]
+        # Keepers of O, but for the innermost, that only finished outputs reach hold what the epilogue leaves of them.
+        slots = zip(traffic.legs, traffic.slot, strict=False)
+        outputs = [(leg, slot) for leg, slot in slots if leg.tensor == "O" and leg.inner != traffic.nest.macs]
+        self._finished = {leg.outer for leg, slot in outputs if tiles[slot + ARRIVING] == tiles[slot + FINISHED]}
+
+    def running(self, block: Block) -> Held:
+        """While a piece runs: the tiles of its first turn, which are the largest."""
+        return {(leg.inner, leg.tensor): self._bits(leg, block, block) for leg in self._legs}
+
+    def kept(self, walk: SharedWalk, number: int) -> Held:
+        """When a piece is done: tiles that the next one finds there, and what a window that slides on keeps."""
+        found = dict.fromkeys(((leg.inner, leg.tensor) for leg in self._legs), 0)
+        if number + 1 < len(walk.pieces):
+            block, following = walk.pieces[number].block, walk.pieces[number + 1].block
+            due = {entry.leg: following if slid_from is not None else None for entry, slid_from in walk.due(number + 1)}
+            for leg, until in ((self._traffic.legs[e.leg], due.get(e.leg, block)) for e in walk.entries):
+                found[leg.inner, leg.tensor] = self._bits(leg, block, until) if until is not None else 0
+        return found
+
+    def _bits(self, leg: Leg, block: Block, following: Block) -> int:
+        """A tile; of a window, the lines that the following block wants too."""
+        bits, role, layer = self._machine.bits, self._role, self._traffic.nest.layer
+        lens = self._lens(leg, block)
+        values = prod(lens[d] for d in RELEVANT[leg.tensor])
+        if leg.tensor == "W":
+            return values * bits.W
+        if leg.tensor == "I":
+            channels = self._inputs.most_unfused(lens[G], lens[C]) if leg.outer == 0 else lens[G] * lens[C]
+            now, then = (box_of("I", layer, b.starts, self._lens(leg, b)) for b in (block, following))
+            lines = [min(now[i][1], then[i][1]) - max(now[i][0], then[i][0]) for i in (ROWS, COLS)]
+            return lens[N] * channels * max(0, lines[0]) * max(0, lines[1]) * bits.I
+        if role.fused_output and leg.inner <= role.fuses and (leg.inner == role.fuses or not role.drained):
+            return 0  # what is fused is in its buffer, and nowhere further out
+        if leg.inner in self._finished:
+            return ceil(values * Fraction(layer.stored_words, layer.output_words) * bits.O)
+        return values * bits.sums
+
+    def _lens(self, leg: Leg, block: Block) -> list[int]:
+        return [min(lens[0], self._traffic.nest.held(leg.inner, d)) for d, lens in enumerate(block.lens)]
 
 
 class Occupancy:
-    """The on-chip memories of a group. It follows a walk without touching data, so a walk can be tried out first."""
+    """What tenants hold in one instance of each memory, in bits, and the fullest moment while each layer ran.
 
-    def __init__(
-        self,
-        workload: Workload,
-        hardware: Hardware,
-        walk: Walk,
-        geometries: Mapping[str, Geometry],
-        buffers: Mapping[str, Buffer],
-    ) -> None:
-        group = walk.group
-        self.l1 = Memory("L1", hardware.usable_l1_bytes)
-        self.l2 = Memory("L2", hardware.usable_l2_bytes)
-        self.peaks: dict[str, tuple[int, int]] = dict.fromkeys(group.layers, (0, 0))
-        self._workload, self._walk = workload, walk
-        self._geometries, self._buffers = geometries, buffers
-        place = {name: i for i, name in enumerate(group.layers)}
-        self._last_reader = {
-            name: max((e.target for e in workload.consumers[name] if e.target in place), key=place.__getitem__)
-            for name in buffers
-        }
+    Exceeding a capacity does not stop the execution, so that one run finds all that is wrong.
+    """
 
-    def begin(self, name: str, at: Shared) -> None:
-        """Makes room for one layer's work in one shared iteration."""
-        group = self._walk.group.name
-        self.l1.begin_step(group, name)
-        self.l2.begin_step(group, name)
-        if name in self._buffers:
-            buffer = self._buffers[name]
-            buffer.reserve(at, *self._walk.stored_block(name, at))
-            self.l2.hold(f"{name} buffer", buffer.size_bytes)
-        if not self._walk.computes(name, at):
-            return
-        if name in self._geometries:
-            geometry, (rows, cols) = self._geometries[name], self._walk.block(name, at)
-            self.l2.hold(f"{name} W", geometry.weight_bytes)
-            self.l2.hold(f"{name} I", geometry.input_bytes(rows, cols))
-            self.l1.hold(f"{name} O", geometry.sums_bytes(rows, cols))
-        else:
-            self.l1.hold(f"{name} O", SUM_BYTES * self.add_chunk(name, at))
+    def __init__(self, machine: Machine) -> None:
+        self.peaks: dict[tuple[str, int], Peak] = {}
+        self._memories = {i: node for i, node in enumerate(machine.nodes) if i and isinstance(node, Memory)}
+        self._held: dict[int, dict[str, int]] = {node: {} for node in self._memories}
+        self._layer = ""
 
-    def end(self, name: str, at: Shared) -> None:
-        """Gives back what the layer does not keep for its next iteration."""
-        if not self._walk.computes(name, at):
-            pass
-        elif name in self._geometries:
-            geometry, then = self._geometries[name], self._walk.next_computing(name, at)
-            kept = 0
-            if then is not None:
-                now, later = self._walk.block(name, at), self._walk.block(name, then)
-                kept = geometry.kept_input_bytes(at, then, now, later)
-            self.l2.hold(f"{name} W", geometry.weight_bytes if geometry.keeps_weight(at, then) else 0)
-            self.l2.hold(f"{name} I", kept)
-            if not geometry.keeps_sums(at, then):
-                self.l1.hold(f"{name} O", 0)
-        else:
-            self.l1.hold(f"{name} O", 0)
-        l1, l2 = self.peaks[name]
-        self.peaks[name] = (max(l1, self.l1.step_peak_bytes), max(l2, self.l2.step_peak_bytes))
+    def begin(self, layer: str) -> None:
+        """From here on, what is held belongs to this layer's step."""
+        self._layer = layer
+        for node in self._memories:
+            self._note(node)
 
-    def release(self, name: str, at: Shared) -> None:
-        """Empties the buffers that wait for this layer, as the last of their readers, of what nobody needs now."""
-        for source, reader in self._last_reader.items():
-            if reader == name:
-                buffer = self._buffers[source]
-                buffer.release(at, self._walk.cells_wanted(source, at))
-                self.l2.hold(f"{source} buffer", buffer.size_bytes)
+    def hold(self, layer: str, held: Held) -> None:
+        """Sets what a layer holds; 0 gives all of it back."""
+        for (node, what), bits in held.items():
+            self._held[node][f"{layer} {what}"] = bits
+            self._note(node)
 
-    def add_chunk(self, name: str, at: Shared) -> int:
-        """Words an add layer sums at a time: its operands stream through L1, so it takes what is free."""
-        (r0, r1), (c0, c1) = self._walk.block(name, at)
-        d = self._workload[name].dims
-        words = d.N // self._walk.group.trips.N * d.K * (r1 - r0) * (c1 - c0)
-        return max(1, min(words, self.l1.capacity_bytes // SUM_BYTES))
+    def _note(self, node: int) -> None:
+        used, key, known = sum(self._held[node].values()), (self._layer, node), self.peaks.get((self._layer, node))
+        if known is None or used > known.bits:
+            largest = sorted(((who, bits) for who, bits in self._held[node].items() if bits), key=lambda held: -held[1])
+            memory = self._memories[node]
+            self.peaks[key] = Peak(
+                *(self._layer, memory.name, used, memory.usable_bytes), tuple(largest[:HOLDERS_NAMED])
+            )

@@ -1,238 +1,167 @@
-"""Where a layer's operands come from, L3 or the buffers of its group, and how tiles of them are loaded."""
+"""Where a layer's operands lie, and tiles of them on chip.
 
-from collections.abc import Sequence
+A box is a range of each axis of an operand: of ``W[G, K, C, R, S]``, or of ``I[G, N, C, rows, columns]``, whose lines,
+rows and columns, are counted with padding.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from fadiff.execute.buffers import Buffer, Shared
-from fadiff.execute.runnable import ExecutionError
-from fadiff.execute.tensors import Floats, Words, as_input, as_weight, padding_before, reads_whole
+from fadiff.execute.nest import IMAGE, C, G, K, N, R, S
+from fadiff.execute.tensors import Floats, FloatType, Span, Words
 from fadiff.workload import Dims, Layer
 
-Span = tuple[int, int]
-Corner = tuple[int, int, int, int, int]
+Box = tuple[Span, Span, Span, Span, Span]
+ROWS, COLS = 3, 4
+"""Axes of an input box along which windows slide."""
 
 
-class Rect(NamedTuple):
-    """A range of groups and of channels within a group: ``[g0, g1) x [c0, c1)``."""
-
-    g0: int
-    g1: int
-    c0: int
-    c1: int
-
-
-class Given(NamedTuple):
-    """The tensors in L3 that a layer reads.
-
-    `inputs` has one for each of the layer's inputs, as it is stored or, for a network input, as its port reads it;
-    None where it comes from a layer of the same group. `parameters` are W; None with a weight port or in an add layer.
-    """
-
-    inputs: tuple[Words | None, ...]
-    parameters: Words | None
+def box_of(tensor: str, layer: Layer, starts: Sequence[int], lens: Sequence[int]) -> Box:
+    """What a block reads of W or I; of I with the rows and columns that strides leave out."""
+    spans = [(starts[d], starts[d] + lens[d]) for d in ((G, K, C, R, S) if tensor == "W" else (G, N, C))]
+    if tensor == "I":
+        for (p, r), stride, dilation in zip(IMAGE, layer.stride, layer.dilation, strict=True):
+            first = starts[p] * stride + starts[r] * dilation
+            spans.append((first, first + (lens[p] - 1) * stride + (lens[r] - 1) * dilation + 1))
+    a, b, c, d, e = spans
+    return a, b, c, d, e
 
 
-class Fused(NamedTuple):
-    """A tensor that stays on chip: its producer and its buffer."""
+class Taken(NamedTuple):
+    """Values of a box, padding as zeros; how many come from the first memory, with padding (`wanted`) and without."""
 
-    producer: Layer
-    buffer: Buffer
+    values: Floats
+    wanted: int
+    data: int
+
+
+Source = Callable[[Box], Taken]
+"""An operand where it lies: takes a box of it."""
+
+
+def weight_source(look: Callable[[], Words], dtype: FloatType) -> Source:
+    """W where `look` finds it, ``[G, K, C, R, S]``."""
+
+    def take(box: Box) -> Taken:
+        values = look()[_slices(box)].astype(dtype, order="C")
+        return Taken(values, values.size, values.size)
+
+    return take
 
 
 class Part(NamedTuple):
-    """One tensor on the input port: its share of the channels, and the rows and columns that are not padding."""
+    """One tensor on an input port: its channels among all, how to find it, ``[N, channels, P', Q']``, and its lines.
 
-    channels: Span
-    rects: tuple[Rect, ...]
-    rows: Span
-    cols: Span
-    fused: Fused | None
-
-
-class Stretch(NamedTuple):
-    """Channels of a tile that come from L3, with the rows and columns that are not padding."""
-
-    channels: int
-    rows: Span
-    cols: Span
-
-
-class InputOperand:
-    """The input port of a MAC layer. Rows and columns are counted with padding, ``0 <= row < H``.
-
-    `shared` are the shared trip counts of each dim: one shared iteration sees a ``1/shared`` block of G, N and C.
+    `lines` are its rows and columns, first and end, as the layer counts them.
     """
 
-    def __init__(self, layer: Layer, sources: Sequence[tuple[Words | Fused, int]], shared: Dims) -> None:
-        d = layer.dims
-        self._layer = layer
-        self._block = (d.G // shared.G, d.N // shared.N, d.C // shared.C)
-        self._shares_channels = shared.C > 1
-        self._parts = _parts(layer, sources)
-        self._fused = tuple((part, part.fused) for part in self._parts if part.fused is not None)
-        if self._fused and len(self._parts) > 1 and shared.G > 1:
-            raise ExecutionError(
-                f"layer {layer.name}: it shares G, but groups of its concatenated inputs are not the same groups"
-            )
-        self.from_l3 = len(self._fused) < len(self._parts)
-        self._image = _image(layer, self._parts, sources) if self.from_l3 else None
-        self._staged = np.zeros((0, 0, 0, 0, 0), np.int8)
-        self._origin = (0, 0, 0, 0, 0)
-        self._stretches: dict[Rect, tuple[Stretch, ...]] = {}
-
-    def stretches(self, rect: Rect) -> tuple[Stretch, ...]:
-        """What of a tile's channels comes from L3."""
-        known = self._stretches.get(rect)
-        if known is None:
-            counted = ((part, sum(_area(rect, r) for r in part.rects)) for part in self._parts if part.fused is None)
-            known = tuple(Stretch(channels, part.rows, part.cols) for part, channels in counted if channels)
-            self._stretches[rect] = known
-        return known
-
-    def stage(self, at: Shared, rows: Span, cols: Span) -> None:
-        """Takes a look at the buffers: fused channels of this shared iteration, padding generated around them.
-
-        The array reads fused inputs straight out of their buffers; this only lays out what it will see there.
-        """
-        if not self._fused:
-            return
-        g, n, c = self._block
-        staged = np.zeros((n, g * c, rows[1] - rows[0], cols[1] - cols[0]), np.int8)
-        for part, fused in self._fused:
-            words = as_input(fused.buffer.words(at), fused.producer, self._layer, n)
-            r0, r1 = _overlap(rows, part.rows)
-            v0, v1 = _overlap(cols, part.cols)
-            channels = slice(None) if len(self._parts) == 1 else slice(*part.channels)
-            staged[:, channels, r0 - rows[0] : r1 - rows[0], v0 - cols[0] : v1 - cols[0]] = words[
-                :, :, r0 - part.rows[0] : r1 - part.rows[0], v0 - part.cols[0] : v1 - part.cols[0]
-            ]
-        self._staged = staged.reshape(n, g, c, *staged.shape[2:]).transpose(1, 0, 2, 3, 4)
-        self._origin = (at.g * g, at.n * n, at.x * c if self._shares_channels else 0, rows[0], cols[0])
-
-    def load(self, tile: Floats, corner: Corner, rows: Span, cols: Span) -> int:
-        """Loads some rows and columns of a tile ``[g, n, c, h, w]`` that starts at `corner` from L3; words read."""
-        if self._image is None:
-            return 0
-        g0, n0, c0, row0, col0 = corner
-        g1, n1, c1 = g0 + tile.shape[0], n0 + tile.shape[1], c0 + tile.shape[2]
-        tile[:, :, :, rows[0] - row0 : rows[1] - row0, cols[0] - col0 : cols[1] - col0] = self._image[
-            g0:g1, n0:n1, c0:c1, rows[0] : rows[1], cols[0] : cols[1]
-        ]
-        words = 0
-        for stretch in self.stretches(Rect(g0, g1, c0, c1)):
-            height = min(rows[1], stretch.rows[1]) - max(rows[0], stretch.rows[0])
-            width = min(cols[1], stretch.cols[1]) - max(cols[0], stretch.cols[0])
-            if height > 0 and width > 0:
-                words += stretch.channels * height * width
-        return words * (n1 - n0)
-
-    def look_up(self, tile: Floats, corner: Corner) -> None:
-        """Puts what a tile finds in the buffers of the group into its place."""
-        if not self._fused:
-            return
-        g, n, c, row, col = (a - b for a, b in zip(corner, self._origin, strict=True))
-        dg, dn, dc, dr, dv = tile.shape
-        source = self._staged[g : g + dg, n : n + dn, c : c + dc, row : row + dr, col : col + dv]
-        if self._image is None:
-            tile[...] = source
-            return
-        # A partly fused concatenation: its groups and channels are not shared, so rects apply as they are.
-        for rect in (rect for part, _ in self._fused for rect in part.rects):
-            g0, g1 = max(rect.g0 - corner[0], 0), min(rect.g1 - corner[0], dg)
-            c0, c1 = max(rect.c0 - corner[2], 0), min(rect.c1 - corner[2], dc)
-            if g0 < g1 and c0 < c1:
-                tile[g0:g1, :, c0:c1] = source[g0:g1, :, c0:c1]
+    channels: Span
+    look: Callable[[], Words]
+    lines: tuple[Span, Span]
+    fused: bool
 
 
-class WeightOperand:
-    """The weights of a MAC layer, ``W[G, K, C, R, S]``: parameters or an activation in L3, or a fused one."""
+class Inputs:
+    """The input port of a MAC layer: tensors laid end to end along its G*C channels, zeros around each of them."""
 
-    def __init__(self, layer: Layer, source: Words | Fused, shared: Dims) -> None:
-        d = layer.dims
-        self.from_l3 = not isinstance(source, Fused)
+    def __init__(self, dims: Dims, parts: Sequence[Part], dtype: FloatType) -> None:
+        self._dims, self._dtype = dims, dtype
+        self._parts: list[tuple[Part, Box]] = []
+        for part in parts:
+            self._parts += [(part, (g, (0, dims.N), c, *part.lines)) for g, c in _rectangles(dims.C, part.channels)]
+
+    def take(self, box: Box) -> Taken:
+        """Takes a box."""
+        sizes = [end - first for first, end in box]
+        found: Floats | None = None
+        wanted = data = 0
+        for part, there in self._parts:
+            inside = _overlap(box, there)
+            g, n, c, rows, cols = [max(0, end - first) for first, end in inside]
+            if not part.fused:
+                wanted += g * n * c * sizes[ROWS] * sizes[COLS]
+                data += g * n * c * rows * cols
+            if g * c * rows * cols == 0:
+                continue
+            values = self._view(part, there)[_slices(inside, there)]
+            if [g, n, c, rows, cols] == sizes:
+                return Taken(values.astype(self._dtype, order="C"), wanted, data)
+            found = np.zeros(sizes, self._dtype) if found is None else found
+            found[_slices(inside, box)] = values
+        return Taken(np.zeros(sizes, self._dtype) if found is None else found, wanted, data)
+
+    def most_unfused(self, groups: int, channels: int) -> int:
+        """The most channels from the first memory that a tile of so many groups and channels can hold."""
+        found = [0]
+        for at_g, at_c in product(range(0, self._dims.G, groups), range(0, self._dims.C, channels)):
+            tile = ((at_g, at_g + groups), (0, 1), (at_c, at_c + channels), (0, 1), (0, 1))
+            overlaps = [_overlap(tile, there) for part, there in self._parts if not part.fused]
+            found.append(sum(max(0, g1 - g0) * max(0, c1 - c0) for (g0, g1), _, (c0, c1), _, _ in overlaps))
+        return max(found)
+
+    def _view(self, part: Part, there: Box) -> Words:
+        """A part, or some groups and channels of it, as ``[G, N, C, rows, columns]``."""
+        (g0, g1), _, (c0, c1), _, _ = there
+        first = g0 * self._dims.C + c0 - part.channels[0]
+        words = part.look()[:, first : first + (g1 - g0) * (c1 - c0)]
+        return words.reshape(words.shape[0], g1 - g0, c1 - c0, *words.shape[2:]).transpose(1, 0, 2, 3, 4)
+
+
+class Tile:
+    """A tile of an operand in a memory: real values, brought from where the operand lies."""
+
+    def __init__(self, source: Source) -> None:
+        self.box: Box | None = None
         self._source = source
-        self._shape = (d.G // shared.G, d.K, d.C, d.R, d.S)
-        self._words = source if not isinstance(source, Fused) else np.zeros((0, 0, 0, 0, 0), np.int8)
-        self._first_group = 0
+        self._values: Floats = np.zeros((0,) * 5, np.float32)
 
-    def stage(self, at: Shared) -> None:
-        """Takes a look at the buffer, where the weights are fused."""
-        if isinstance(self._source, Fused):
-            self._words = as_weight(self._source.buffer.words(at), self._source.producer, self._shape)
-            self._first_group = at.g * self._shape[0]
+    def bring(self, box: Box, *, slides: bool = False) -> Taken:
+        """Brings a box.
 
-    def tile(self, corner: Corner, size: tuple[int, int, int, int, int]) -> Words:
-        """The words of a tile, where they are now."""
-        g, k, c, r, s = corner
-        dg, dk, dc, dr, ds = size
-        g -= self._first_group
-        return self._words[g : g + dg, k : k + dk, c : c + dc, r : r + dr, s : s + ds]
+        A window that slides keeps what it has of it, and is brought every row or column from its end on.
+        """
+        old, self.box = self.box, box
+        if not slides or old is None:
+            taken = self._source(box)
+            self._values = taken.values
+            return taken
+        axis = ROWS if old[ROWS] != box[ROWS] else COLS
+        (first, end), fresh = box[axis], (old[axis][1], box[axis][1])
+        taken = self._source((*box[:ROWS], fresh, box[COLS]) if axis == ROWS else (*box[:COLS], fresh))
+        # Of all lines that it held, and fresh ones, the last are wanted.
+        lines = np.concatenate((self._values, taken.values), axis)
+        self._values = lines[:, :, :, first - end :] if axis == ROWS else lines[..., first - end :]
+        return taken
 
-
-def _parts(layer: Layer, sources: Sequence[tuple[Words | Fused, int]]) -> tuple[Part, ...]:
-    """The tensors on the input port, their channels laid end to end."""
-    parts: list[Part] = []
-    first = 0
-    for source, channels in sources:
-        if isinstance(source, Fused):
-            whole = reads_whole(source.producer, layer)
-            stored = (1, 1) if whole else source.producer.stored
-        else:
-            stored = (source.shape[2], source.shape[3])
-        top, left = (padding_before(layer, stored[axis], axis) for axis in (0, 1))
-        parts.append(
-            Part(
-                channels=(first, first + channels),
-                rects=_rects(layer.dims, (first, first + channels)),
-                rows=(top, min(layer.input_rows, top + stored[0])),
-                cols=(left, min(layer.input_cols, left + stored[1])),
-                fused=source if isinstance(source, Fused) else None,
-            )
-        )
-        first += channels
-    return tuple(parts)
+    def read(self, box: Box) -> Floats:
+        """The values of a box within the tile."""
+        assert self.box is not None
+        return self._values if box == self.box else self._values[_slices(box, self.box)]
 
 
-def _rects(dims: Dims, channels: Span) -> tuple[Rect, ...]:
-    """A range of the G*C channels as at most three rectangles of groups and channels within a group."""
+def _rectangles(width: int, channels: Span) -> Iterator[tuple[Span, Span]]:
+    """A range of the G*C channels as at most three rectangles of groups and of channels within a group."""
     first, last = channels
-    rects: list[Rect] = []
     while first < last:
-        group, channel = divmod(first, dims.C)
-        if channel == 0 and last - first >= dims.C:
-            count = (last - first) // dims.C
-            rects.append(Rect(group, group + count, 0, dims.C))
-            first += count * dims.C
+        group, channel = divmod(first, width)
+        if channel == 0 and last - first >= width:
+            count = (last - first) // width
+            yield (group, group + count), (0, width)
+            first += count * width
         else:
-            end = min(dims.C, channel + last - first)
-            rects.append(Rect(group, group + 1, channel, end))
+            end = min(width, channel + last - first)
+            yield (group, group + 1), (channel, end)
             first += end - channel
-    return tuple(rects)
 
 
-def _overlap(a: Span, b: Span) -> Span:
-    first = max(a[0], b[0])
-    return first, max(first, min(a[1], b[1]))
+def _overlap(a: Box, b: Box) -> list[Span]:
+    """Where two boxes overlap; ranges that do not are empty or worse."""
+    return [(max(first, other), min(end, last)) for (first, end), (other, last) in zip(a, b, strict=True)]
 
 
-def _area(a: Rect, b: Rect) -> int:
-    groups = min(a.g1, b.g1) - max(a.g0, b.g0)
-    channels = min(a.c1, b.c1) - max(a.c0, b.c0)
-    return groups * channels if groups > 0 and channels > 0 else 0
-
-
-def _image(layer: Layer, parts: Sequence[Part], sources: Sequence[tuple[Words | Fused, int]]) -> Words:
-    """The operands that lie in L3, as the layer addresses them: ``[G, N, C, H, V]``, padding as zeros."""
-    d = layer.dims
-    rows, cols = layer.input_rows, layer.input_cols
-    only = sources[0][0]
-    if len(parts) == 1 and not isinstance(only, Fused) and only.shape[2:] == (rows, cols):
-        return only.reshape(d.N, d.G, d.C, rows, cols).transpose(1, 0, 2, 3, 4)
-    image = np.zeros((d.N, d.G * d.C, rows, cols), np.int8)
-    for part, (source, _) in zip(parts, sources, strict=True):
-        if not isinstance(source, Fused):
-            (r0, r1), (v0, v1) = part.rows, part.cols
-            image[:, slice(*part.channels), r0:r1, v0:v1] = source[:, :, : r1 - r0, : v1 - v0]
-    return image.reshape(d.N, d.G, d.C, rows, cols).transpose(1, 0, 2, 3, 4)
+def _slices(box: Sequence[Span], around: Sequence[Span] = ((0, 0),) * 5) -> tuple[slice, ...]:
+    """A box, as seen from where another one starts."""
+    return tuple([slice(first - at, end - at) for (first, end), (at, _) in zip(box, around, strict=True)])

@@ -1,79 +1,59 @@
 """The direct computation of a layer on whole tensors: what its output must be, whatever the schedule."""
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
 
-from fadiff.execute.tensors import (
-    EXACT_TERMS,
-    Words,
-    padding_before,
-    requantised,
-    resized,
-    resizes,
-    shift_of,
-)
-from fadiff.workload import Layer
+from fadiff.execute.tensors import Floats, Tensors, Words, data_lines, exact_dtype, residues, resized, resizes
+from fadiff.workload import Layer, Workload
 
 BLOCK_SUMS = 1 << 25
-"""Sums computed at a time, so that a large layer does not need its whole output in float64."""
+"""Sums computed at a time, so that a large layer does not need its whole output as floats."""
 
 
-def mac_output(layer: Layer, inputs: Sequence[Words], weight: Words) -> Words:
-    """Stored output ``[N, G, K, P', Q']`` of a MAC layer.
-
-    `inputs` are its operands on the input port, ``[N, channels, rows, columns]`` each and in order; `weight` is
-    ``[G, K, C, R, S]``.
-    """
-    d = layer.dims
-    padded = np.concatenate([_padded(layer, words) for words in inputs], axis=1)
-    padded = padded.reshape(d.N, d.G, d.C, layer.input_rows, layer.input_cols).transpose(1, 2, 0, 3, 4)
-    output = np.empty((d.N, d.G, d.K, d.P, d.Q), np.int8)
-    block = max(1, BLOCK_SUMS // (d.K * d.N * d.P * d.Q))
-    for g in range(0, d.G, block):
-        sums = _convolved(layer, padded[g : g + block], weight[g : g + block])
-        words = requantised(sums, shift_of(layer)).reshape(-1, d.K, d.N, d.P, d.Q)
-        output[:, g : g + block] = words.transpose(2, 0, 1, 3, 4)
-    return _stored(layer, output)
-
-
-def add_output(layer: Layer, addends: Sequence[Words]) -> Words:
-    """Stored output ``[N, 1, K, P', Q']`` of an add layer from addends ``[N, K, P, Q]``."""
-    total = np.zeros(addends[0].shape)
-    for addend in addends:
-        total += addend
-    return _stored(layer, requantised(total, shift_of(layer))[:, None])
-
-
-def _stored(layer: Layer, output: Words) -> Words:
+def direct_output(workload: Workload, layer: Layer, tensors: Tensors) -> Words:
+    """Stored output ``[N, G, K, P', Q']`` of a layer, from the tensors that it reads."""
+    if layer.is_mac:
+        output = _macs(layer, _padded_input(workload, layer, tensors), tensors.weights(layer))
+    else:
+        addends = [tensors.operand(layer, place).astype(np.float32) for place in range(len(layer.inputs))]
+        output = residues(sum(addends[1:], addends[0]))[:, None]
     rows, cols = layer.stored
     return resized(output, layer, (0, rows), (0, cols)) if resizes(layer) else output
 
 
-def _padded(layer: Layer, words: Words) -> Words:
-    """The input as the layer addresses it: zeros around it, rows and columns that no stride reaches cut off."""
-    rows, cols = layer.input_rows, layer.input_cols
-    top, left = (padding_before(layer, words.shape[2 + axis], axis) for axis in (0, 1))
-    result = np.zeros((*words.shape[:2], rows, cols), np.int8)
-    inside = words[:, :, : rows - top, : cols - left]
-    result[:, :, top : top + inside.shape[2], left : left + inside.shape[3]] = inside
-    return result
+def _padded_input(workload: Workload, layer: Layer, tensors: Tensors) -> Words:
+    """The input ``[N, G*C, H, V]``: operands end to end, zeros around each, lines that no stride reaches cut off."""
+    found: list[Words] = []
+    for place, operand in enumerate(layer.inputs):
+        if operand.port == "input":
+            words, ((top, _), (left, _)) = tensors.operand(layer, place), data_lines(workload, layer, place)
+            padded = np.zeros((*words.shape[:2], layer.input_rows, layer.input_cols), np.int8)
+            inside = words[:, :, : layer.input_rows - top, : layer.input_cols - left]
+            padded[:, :, top : top + inside.shape[2], left : left + inside.shape[3]] = inside
+            found.append(padded)
+    return np.concatenate(found, axis=1)
 
 
-def _convolved(layer: Layer, padded: Words, weight: Words) -> NDArray[np.float64]:
-    """Sums ``[g, K, N*P*Q]`` of some groups, one kernel position and at most `EXACT_TERMS` channels at a time."""
+def _macs(layer: Layer, padded: Words, weight: Words) -> Words:
+    """Outputs ``[N, G, K, P, Q]``, some groups at a time."""
     d = layer.dims
-    groups = padded.shape[0]
-    sums = np.zeros((groups, d.K, d.N * d.P * d.Q))
+    groups = padded.reshape(d.N, d.G, d.C, *padded.shape[2:]).transpose(1, 2, 0, 3, 4)
+    output = np.empty((d.N, d.G, d.K, d.P, d.Q), np.int8)
+    block = max(1, BLOCK_SUMS // (d.K * d.N * d.P * d.Q))
+    for g in range(0, d.G, block):
+        words = residues(_convolved(layer, groups[g : g + block], weight[g : g + block]))
+        output[:, g : g + block] = words.reshape(-1, d.K, d.N, d.P, d.Q).transpose(2, 0, 1, 3, 4)
+    return output
+
+
+def _convolved(layer: Layer, groups: Words, weight: Words) -> Floats:
+    """Sums ``[g, K, N*P*Q]`` of inputs ``[g, C, N, H, V]``, one kernel position at a time."""
+    d, dtype = layer.dims, exact_dtype(layer)
+    sums: Floats = np.zeros((len(groups), d.K, d.N * d.P * d.Q), dtype)
     for r in range(d.R):
         for s in range(d.S):
             top, left = r * layer.dilation[0], s * layer.dilation[1]
             bottom = top + (d.P - 1) * layer.stride[0] + 1
             right = left + (d.Q - 1) * layer.stride[1] + 1
-            window = padded[:, :, :, top : bottom : layer.stride[0], left : right : layer.stride[1]]
-            for c in range(0, d.C, EXACT_TERMS):
-                part = window[:, c : c + EXACT_TERMS]
-                columns = part.reshape(groups, part.shape[1], -1).astype(np.float32)
-                sums += weight[:, :, c : c + EXACT_TERMS, r, s].astype(np.float32) @ columns
+            window = groups[:, :, :, top : bottom : layer.stride[0], left : right : layer.stride[1]]
+            sums += weight[..., r, s].astype(dtype) @ window.reshape(len(groups), d.C, -1).astype(dtype)
     return sums

@@ -1,17 +1,19 @@
 """Data and their meaning: random words, how a stored tensor is read, and what an epilogue computes.
 
-Stored tensors are int8 arrays ``[N, G, K, P', Q']``. Read in that order, element by element, they are the sequence
-that *reshape* and *flatten* keep. One convention serves the executor and the direct computation alike:
+Words are residues modulo 17, from -8 to 8, as int8. A sum becomes a word by taking its residue: that stands for every
+elementwise operator of an epilogue, and for softmax and layer_norm too, since an online softmax sees a row in pieces
+and only elementwise operations on integers have results that do not depend on the schedule. It is also a sharp check:
+17 is prime, so one wrong factor in a sum changes the word, unless the other factor is 0. Products are at most 64, so
+that float32 sums 2^18 of them without rounding.
+
+Stored tensors are arrays ``[N, G, K, P', Q']``. Read in that order, element by element, they are the sequence that
+*reshape* and *flatten* keep. One convention serves the executor and the direct computation alike:
 
 - on an input port: ``[N, G*K, P', Q']``, the channels of all groups end to end; after flatten ``[N, G*K*P'*Q', 1, 1]``;
   a reshape into a layer without rows and columns keeps the sequence, a transpose runs over N fastest;
 - on the weight port: the sequence fills ``W`` as ``[C, G, K, R, S]``, after a transpose as ``[K, G, C, R, S]``
   (so the N x K output of a key projection becomes ``W[G, K=N, C]``);
 - on an addend port: the sequence fills ``[N, K, P, Q]``.
-
-Sums become stored words by an arithmetic shift and a clip to int8. It stands for every elementwise operator of an
-epilogue, and for softmax and layer_norm too: an online softmax sees a row in pieces, so only elementwise operations on
-integers have results that do not depend on the schedule.
 """
 
 from math import prod
@@ -19,31 +21,86 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fadiff.workload import Layer
+from fadiff.workload import Layer, Workload
 
 Words = NDArray[np.int8]
 Floats = NDArray[np.float32 | np.float64]
 FloatType = type[np.float32 | np.float64]
+Span = tuple[int, int]
 
-EXACT_TERMS = 1 << 10
-"""Products of two int8 words that float32 sums exactly: 2^10 * 2^14 = 2^24."""
-
-
-def exact_dtype(terms: int) -> FloatType:
-    """The float type that sums this many products of int8 words without rounding."""
-    return np.float32 if terms <= EXACT_TERMS else np.float64
-
-
-def random_words(shape: tuple[int, ...], *key: int) -> Words:
-    """Random int8 words of full range; the same key gives the same words."""
-    return np.random.default_rng(key).integers(-128, 128, size=shape, dtype=np.int8)
+MODULUS = 17
+LARGEST = MODULUS // 2
+"""Words are -8 .. 8."""
+FLOAT32_TERMS = (1 << 24) // LARGEST**2
+"""Products of two words that float32 sums exactly."""
 
 
-def padding_before(layer: Layer, stored: int, axis: int) -> int:
-    """Rows (axis 0) or columns (axis 1) of padding above or left of an input that stores `stored` of them."""
-    kernel = (layer.dims.R, layer.dims.S)[axis]
-    wanted = (layer.input_rows, layer.input_cols)[axis]
-    return min((kernel - 1) * layer.dilation[axis] // 2, max(0, wanted - stored))
+def exact_dtype(layer: Layer) -> FloatType:
+    """The float type that sums a layer's products of words without rounding."""
+    return np.float32 if layer.dims.C * layer.dims.R * layer.dims.S <= FLOAT32_TERMS else np.float64
+
+
+def residues(sums: Floats) -> Words:
+    """Sums as words."""
+    whole = sums.astype(np.int64 if sums.dtype == np.float64 else np.int32)
+    whole += LARGEST
+    whole -= MODULUS * (whole // MODULUS)
+    whole -= LARGEST
+    return whole.astype(np.int8)
+
+
+class Tensors:
+    """All tensors of a network: `stored` outputs, and what comes from outside, at random.
+
+    A network input has exactly the rows and columns that its layer reads, so it needs no padding. What cannot be fused
+    is such an input too: how it comes from its producer's words is not known.
+    """
+
+    def __init__(self, workload: Workload, seed: int, outside: dict[str, dict[int, Words]]) -> None:
+        """`outside` takes the random words, by layer and number of the operand."""
+        self.stored: dict[str, Words] = {}
+        self._workload, self._seed, self._outside = workload, seed, outside
+
+    def operand(self, layer: Layer, place: int) -> Words:
+        """One of a layer's inputs as its port reads it.
+
+        Input: ``[N, channels, rows, columns]``; weight: ``W[G, K, C, R, S]``; addend: ``[N, K, P, Q]``.
+        """
+        operand, d = layer.inputs[place], layer.dims
+        if operand.source is not None and not operand.is_foreign:
+            return _as_read(self.stored[operand.source], self._workload[operand.source], layer, operand.port)
+        images = (d.N, self._workload.input_channels(layer)[place], layer.input_rows, layer.input_cols)
+        shapes = {"input": images, "weight": (d.G, d.K, d.C, d.R, d.S), "addend": (d.N, d.K, d.P, d.Q)}
+        return self._random(layer, place, shapes[operand.port])
+
+    def weights(self, layer: Layer) -> Words:
+        """``W[G, K, C, R, S]``: parameters, or what arrives on the weight port."""
+        d, ports = layer.dims, [operand.port for operand in layer.inputs]
+        if "weight" in ports:
+            return self.operand(layer, ports.index("weight"))
+        return self._random(layer, len(ports), (d.G, d.K, d.C, d.R, d.S))
+
+    def _random(self, layer: Layer, place: int, shape: tuple[int, ...]) -> Words:
+        known = self._outside.setdefault(layer.name, {})
+        if place not in known:
+            random = np.random.default_rng((self._seed, self._workload.depth[layer.name], place))
+            known[place] = random.integers(-LARGEST, LARGEST + 1, shape, np.int8)
+        return known[place]
+
+
+def _as_read(stored: Words, producer: Layer, layer: Layer, port: str) -> Words:
+    """A stored tensor as a port of a layer reads it."""
+    d, (n, g, k, p, q) = layer.dims, stored.shape
+    transposed = "transpose" in producer.epilogue
+    if port == "addend":
+        return stored.reshape(d.N, d.K, d.P, d.Q)
+    if port == "weight":
+        if transposed:
+            return stored.reshape(d.K, d.G, d.C, d.R, d.S).transpose(1, 0, 2, 3, 4)
+        return stored.reshape(d.C, d.G, d.K, d.R, d.S).transpose(1, 2, 0, 3, 4)
+    if not reads_whole(producer, layer):
+        return stored.reshape(n, g * k, p, q)
+    return (stored.reshape(n, -1).T if transposed else stored).reshape(d.N, -1, 1, 1)
 
 
 def reads_whole(producer: Layer, layer: Layer) -> bool:
@@ -51,43 +108,19 @@ def reads_whole(producer: Layer, layer: Layer) -> bool:
     if "flatten" in producer.epilogue:
         return True
     reshaped = not {"reshape", "transpose"}.isdisjoint(producer.epilogue)
-    d = layer.dims
     alone = sum(operand.port == "input" for operand in layer.inputs) == 1
-    return reshaped and alone and d.P == d.Q == d.R == d.S == 1
+    return reshaped and alone and layer.dims[4:] == (1, 1, 1, 1)
 
 
-def as_input(stored: Words, producer: Layer, layer: Layer, batch: int) -> Words:
-    """A stored tensor ``[n, g, k, P', Q']`` as a layer's input port reads it: ``[batch, channels, rows, columns]``."""
-    n, g, k, p, q = stored.shape
-    if not reads_whole(producer, layer):
-        return stored.reshape(n, g * k, p, q)
-    if "transpose" in producer.epilogue:
-        return np.ascontiguousarray(stored.reshape(n, -1).T).reshape(batch, -1, 1, 1)
-    return stored.reshape(batch, -1, 1, 1)
-
-
-def as_weight(stored: Words, producer: Layer, shape: tuple[int, int, int, int, int]) -> Words:
-    """A stored tensor as the weight port reads it: ``W[G, K, C, R, S]`` of the given shape."""
-    g, k, c, r, s = shape
-    if "transpose" in producer.epilogue:
-        return stored.reshape(k, g, c, r, s).transpose(1, 0, 2, 3, 4)
-    return stored.reshape(c, g, k, r, s).transpose(1, 2, 0, 3, 4)
-
-
-def shift_of(layer: Layer) -> int:
-    """Bits a sum of the layer loses on its way to int8: few enough that values do not die out along a network."""
-    d = layer.dims
-    terms = d.C * d.R * d.S
-    return 6 + (terms.bit_length() - 1) // 2 if layer.is_mac else 0
-
-
-def requantised(sums: Floats, shift: int) -> Words:
-    """Sums as stored words: arithmetic shift, then clip to int8. Overwrites `sums`."""
-    np.multiply(sums, 2.0**-shift, out=sums)
-    np.floor(sums, out=sums)
-    np.maximum(sums, -128, out=sums)
-    np.minimum(sums, 127, out=sums)
-    return sums.astype(np.int8)
+def data_lines(workload: Workload, layer: Layer, place: int) -> tuple[Span, Span]:
+    """Rows and columns of an input, counted with padding, that are data."""
+    operand = layer.inputs[place]
+    if operand.source is None or operand.is_foreign:
+        return (0, layer.input_rows), (0, layer.input_cols)
+    source = workload[operand.source]
+    stored = (1, 1) if reads_whole(source, layer) else source.stored
+    top, left = (layer.pad_before(axis, stored[axis]) for axis in (0, 1))
+    return (top, top + stored[0]), (left, left + stored[1])
 
 
 def resizes(layer: Layer) -> bool:
@@ -95,16 +128,15 @@ def resizes(layer: Layer) -> bool:
     return layer.stored != (layer.dims.P, layer.dims.Q)
 
 
-def resized(words: Words, layer: Layer, rows: tuple[int, int], cols: tuple[int, int]) -> Words:
+def resized(words: Words, layer: Layer, rows: Span, cols: Span) -> Words:
     """Rows and columns `rows` x `cols` of the stored tensor, from computed words ``[..., P, Q]``.
 
     Stored row j covers computed rows floor(j*P/P') to ceil((j+1)*P/P') - 1, columns likewise: max_pool takes their
     maximum, avg_pool and global_pool their mean, rounded down, upsample the first. A reshape keeps the sequence.
     """
-    pool = next((op for op in reversed(layer.epilogue) if op.endswith("pool") or op == "upsample"), "upsample")
-    if "reshape" in layer.epilogue and prod(layer.stored) == layer.dims.P * layer.dims.Q:
-        reshaped = words.reshape(*words.shape[:-2], *layer.stored)
-        return reshaped[..., rows[0] : rows[1], cols[0] : cols[1]]
+    pool = next((op for op in reversed(layer.epilogue) if op.endswith("pool") or op == "upsample"), "reshape")
+    if pool == "reshape" and prod(layer.stored) == layer.dims.P * layer.dims.Q:
+        return words.reshape(*words.shape[:-2], *layer.stored)[..., slice(*rows), slice(*cols)]
     row_windows = _windows(layer.dims.P, layer.stored[0], rows)
     col_windows = _windows(layer.dims.Q, layer.stored[1], cols)
     if pool == "upsample":
@@ -118,5 +150,5 @@ def resized(words: Words, layer: Layer, rows: tuple[int, int], cols: tuple[int, 
     return (total // area).astype(np.int8)
 
 
-def _windows(computed: int, stored: int, which: tuple[int, int]) -> list[tuple[int, int]]:
+def _windows(computed: int, stored: int, which: Span) -> list[Span]:
     return [(j * computed // stored, -(-(j + 1) * computed // stored)) for j in range(*which)]

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 CAPACITY_BYTES = (1024, 8 * 1024 * 1024)
 WIDTH_BITS = (8, 128)
-L1_WORD_BITS = 32
 
 # What a function is given it returns: a float, a NumPy array or a JAX array.
 Number = TypeVar("Number", float, NDArray[np.float64], "jax.Array")
@@ -101,14 +100,24 @@ def sram_pj_per_byte(capacity_bytes: Number, width_bits: Number | float, xp: Mod
     return xp.exp(log_pj_per_byte(shipped_weights(), capacity_bytes, width_bits, xp))
 
 
-def l1_pj(l1_bytes: Number, cols: Number | float, xp: ModuleType = np) -> Number:
-    """Energy in pJ of one 32-bit word of the accumulator: `cols` banks of l1_bytes/cols with 32-bit rows."""
-    return L1_WORD_BITS / 8 * sram_pj_per_byte(l1_bytes / cols, L1_WORD_BITS, xp)
+def word_pj(instance_bytes: Number, word_bits: Number | float, row_bits: Number | float, xp: ModuleType = np) -> Number:
+    """Energy in pJ of one word of a memory: `word_bits` of an SRAM of one instance's bytes, with rows of `row_bits`.
+
+    The 2 KB accumulator of one column of a Gemmini, for one sum of 32 bits:
+
+    >>> print(f"{word_pj(2048.0, 32.0, 32.0):.2f} pJ")
+    1.64 pJ
+    """
+    return word_bits / 8 * sram_pj_per_byte(instance_bytes, row_bits, xp)
 
 
-def l2_pj(l2_bytes: Number, cols: Number | float, xp: ModuleType = np) -> Number:
-    """Energy in pJ of one 8-bit word of the scratchpad: one SRAM with rows of min(8*cols, 128) bits."""
-    return sram_pj_per_byte(l2_bytes, xp.minimum(8 * cols, 128), xp)
+def row_bits(word_bits: int, *words_per_cycle: float | None) -> float:
+    """Width in bits of the rows of a memory: what it moves in a cycle, at least a word, within the table.
+
+    Of several rates the largest counts; a rate that is not stated (None) says nothing.
+    """
+    moved = max((word_bits * rate for rate in words_per_cycle if rate is not None), default=0.0)
+    return min(max(moved, word_bits, WIDTH_BITS[0]), WIDTH_BITS[1])
 
 
 def _scaled(value: Number, bounds: tuple[int, int], xp: ModuleType) -> Any:  # noqa: ANN401  (an array of xp)

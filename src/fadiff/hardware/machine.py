@@ -1,87 +1,253 @@
-"""The accelerator as a value: a PE array under a four-level memory hierarchy (L3, L2, L1, L0)."""
+"""The machine as a value: a list of nodes, each a memory or an axis of lanes, from the outermost memory inwards.
 
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+.. code-block:: text
+
+    DRAM {W,I,O} - scratchpad {W,I} - axis cols (K,G) - accumulator {O} - axis rows (C) - registers {W} - MACs
+
+Below an axis everything exists once per lane. A tensor passes by memories that do not keep it. A machine that exists
+is a valid one: the constructors raise :class:`MachineError` with one sentence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isfinite, prod
+from typing import Literal
 
 from fadiff.errors import FadiffError
+from fadiff.workload.layer import DIMS, TENSORS
 
 Overlap = Literal["full", "none"]
+RESERVED_NAMES = frozenset({"order", "compute", "mac"})
+"""Names that stand for something else: in a mapping of a schedule file, and among the terms of a cost."""
 
 
-class HardwareError(FadiffError):
-    """An accelerator that does not make sense, told in one sentence."""
-
-
-class WordsPerCycle(NamedTuple):
-    """Bandwidths. L1 serves each array column in use; L0 is unlimited."""
-
-    l3: float = 8.0
-    l2: float = 64.0
-    l1_per_column: float = 2.0
-
-
-class Picojoules(NamedTuple):
-    """Energy of one MAC, and of one access to a word of each level (at L1 a 32-bit word)."""
-
-    mac: float
-    l0: float
-    l1: float
-    l2: float
-    l3: float
+class MachineError(FadiffError):
+    """A machine that does not make sense, told in one sentence."""
 
 
 @dataclass(frozen=True)
-class Hardware:
-    """An accelerator of ``rows x cols`` PEs, an accumulator (L1), a scratchpad (L2) and DRAM (L3).
+class Memory:
+    """A memory. Sizes, rates and energies are those of one instance and of one word of `word_bits`.
 
-    `spatial_rows` and `spatial_cols` name the dims that may unroll over array rows and columns.
+    Its accesses per cycle are limited together (`words_per_cycle`), or reads and writes each on their own; where
+    nothing is said they are not limited. Only the first memory of a machine has no `bytes`: it is unbounded.
     """
 
     name: str
-    rows: int
-    cols: int
-    l1_bytes: int
-    l2_bytes: int
-    pj: Picojoules
-    words_per_cycle: WordsPerCycle = field(default_factory=WordsPerCycle)
-    spatial_rows: tuple[str, ...] = ("C",)
-    spatial_cols: tuple[str, ...] = ("K", "G")
-    spill_words: int = 4
+    keeps: str
+    read_pj: float
+    write_pj: float
+    bytes: int | None = None
+    word_bits: int = 8
+    words_per_cycle: float | None = None
+    read_words_per_cycle: float | None = None
+    write_words_per_cycle: float | None = None
     double_buffered: bool = False
-    online_softmax: bool = False
+    fuses: bool = False
+
+    @property
+    def usable_bytes(self) -> float:
+        """What one instance may be filled with: half of it where it is double-buffered."""
+        if self.bytes is None:
+            return inf
+        return self.bytes // 2 if self.double_buffered else self.bytes
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An array of `size` lanes, over which the dims in `dims` may unroll."""
+
+    name: str
+    size: int
+    dims: str
+
+
+Node = Memory | Axis
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Widths of a value: weights, inputs, finished outputs, sums, and sums spilled to the first memory."""
+
+    W: int = 8
+    I: int = 8  # noqa: E741  (the tensor's name)
+    O: int = 8  # noqa: E741  (the tensor's name)
+    sums: int = 32
+    spilled: int = 32
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What decides which flows a machine has: its kinds of nodes and who keeps what, without any number.
+
+    Nodes go by their number in the list. Machines of one structure share compiled programs.
+    """
+
+    keeps: tuple[str, ...]
+    """Tensors each node keeps; empty for an axis."""
+    dims: tuple[str, ...]
+    """Dims that may have a factor at each node: all at a memory, its own at an axis."""
+    fuses: int | None
+    """The memory that holds fused tensors."""
+
+    @cached_property
+    def memories(self) -> tuple[int, ...]:
+        """The memories, outermost first."""
+        return tuple(node for node, keeps in enumerate(self.keeps) if keeps)
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The axes, outermost first."""
+        return tuple(node for node, keeps in enumerate(self.keeps) if not keeps)
+
+    def keepers(self, tensor: str) -> tuple[int, ...]:
+        """The memories that keep a tensor, outermost (always the first memory) first."""
+        return tuple(node for node in self.memories if tensor in self.keeps[node])
+
+    def home(self, tensor: str) -> int | None:
+        """The outermost keeper of a tensor below the first memory; None if there is none."""
+        return next(iter(self.keepers(tensor)[1:]), None)
+
+    def axes_between(self, outer: int, inner: int) -> tuple[int, ...]:
+        """The axes further in than node `outer` and further out than node `inner`."""
+        return tuple(axis for axis in self.axes if outer < axis < inner)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An accelerator: its nodes, the widths of its values, and how it runs.
+
+    With `overlap` none, transfers of the first memory do not hide behind work. With `online_softmax` a softmax may be
+    computed in pieces.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    mac_pj: float
+    bits: Bits = Bits()
     overlap: Overlap = "full"
+    online_softmax: bool = False
 
     def __post_init__(self) -> None:
-        for what, value in (
-            ("rows", self.rows),
-            ("cols", self.cols),
-            ("l1_bytes", self.l1_bytes),
-            ("l2_bytes", self.l2_bytes),
-            *((f"words_per_cycle.{k}", v) for k, v in self.words_per_cycle._asdict().items()),
-        ):
-            if not 0 < value < float("inf"):
-                raise HardwareError(f"hardware {self.name!r}: {what} is {value}: it must be positive and finite")
-        for what, value in (("spill_words", self.spill_words), *self.pj._asdict().items()):
-            if not 0 <= value < float("inf"):
-                raise HardwareError(f"hardware {self.name!r}: {what} is {value}: it must not be negative")
-        for axis, dims, allowed in (
-            ("rows", self.spatial_rows, "CRS"),
-            ("cols", self.spatial_cols, "KG"),
-        ):
-            for dim in dims:
-                if len(dim) != 1 or dim not in allowed:
-                    raise HardwareError(
-                        f"hardware {self.name!r}: array {axis} cannot unroll {dim!r}: choose among {', '.join(allowed)}"
-                    )
-        if self.overlap not in ("full", "none"):
-            raise HardwareError(f"hardware {self.name!r}: overlap is {self.overlap!r}: say full or none")
+        problem = next(_problems(self), None)
+        if problem is not None:
+            raise MachineError(f"hardware {self.name!r}: {problem}")
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The machine without its numbers."""
+        fuses = [i for i, node in enumerate(self.nodes) if isinstance(node, Memory) and node.fuses]
+        return Structure(
+            keeps=tuple(node.keeps if isinstance(node, Memory) else "" for node in self.nodes),
+            dims=tuple("".join(DIMS) if isinstance(node, Memory) else node.dims for node in self.nodes),
+            fuses=fuses[0] if fuses else None,
+        )
+
+    @cached_property
+    def memories(self) -> tuple[Memory, ...]:
+        """The memories, outermost first."""
+        return tuple(node for node in self.nodes if isinstance(node, Memory))
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes, outermost first."""
+        return tuple(node for node in self.nodes if isinstance(node, Axis))
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Each node's place in the list, by name."""
+        return {node.name: i for i, node in enumerate(self.nodes)}
 
     @property
-    def usable_l1_bytes(self) -> int:
-        """L1 capacity a schedule may fill: half of it where transfers are double-buffered."""
-        return self.l1_bytes // 2 if self.double_buffered else self.l1_bytes
+    def peak_macs(self) -> int:
+        """Multipliers: the lanes of all axes."""
+        return prod(axis.size for axis in self.axes)
 
-    @property
-    def usable_l2_bytes(self) -> int:
-        """L2 capacity a schedule may fill: half of it where transfers are double-buffered."""
-        return self.l2_bytes // 2 if self.double_buffered else self.l2_bytes
+    def instances(self, node: int) -> int:
+        """How often a node is there: the product of the axes above it."""
+        return prod(above.size for above in self.nodes[:node] if isinstance(above, Axis))
+
+    def fused_in(self) -> Memory | None:
+        """The memory that holds fused tensors; None on a machine that runs layer by layer."""
+        return next((memory for memory in self.memories if memory.fuses), None)
+
+
+def _problems(machine: Machine) -> Iterator[str]:
+    """What is wrong with a machine."""
+    if not machine.nodes or not isinstance(machine.nodes[0], Memory):
+        yield "its first node is the outermost memory, such as DRAM: put it first"
+        return
+    names = [node.name for node in machine.nodes]
+    for name in names:
+        if not name or not name.isprintable() or name in RESERVED_NAMES:
+            told = ", ".join(sorted(RESERVED_NAMES))
+            yield f"a node is named {name!r}: give it a name of printable characters, none of {told}"
+        if names.count(name) > 1:
+            yield f"two nodes are named {name!r}: node names must be unique"
+    for node in machine.nodes:
+        yield from _memory_problems(node) if isinstance(node, Memory) else _axis_problems(node)
+    first, *others = machine.memories
+    if set(first.keeps) != set(TENSORS):
+        yield f"{first.name}, the first memory, keeps {first.keeps!r}: it must keep W, I and O"
+    if first.bytes is not None:
+        yield f"{first.name}, the first memory, has bytes: it is unbounded, leave them out"
+    for memory in others:
+        if memory.bytes is None:
+            yield f"{memory.name} has no bytes: only the first memory is unbounded"
+    if not any("O" in memory.keeps for memory in others):
+        yield "no memory below the first keeps O: sums need one on chip"
+    yield from _fusion_problems(machine)
+    for what, bits in vars(machine.bits).items():
+        if bits < (0 if what == "spilled" else 1):
+            yield f"bits.{what} is {bits}: it must be positive"
+    if not 0 <= machine.mac_pj < inf:
+        yield f"mac_pj is {machine.mac_pj}: it must not be negative"
+    if machine.overlap not in ("full", "none"):
+        yield f"overlap is {machine.overlap!r}: say full or none"
+
+
+def _memory_problems(memory: Memory) -> Iterator[str]:
+    if not memory.keeps:
+        yield f"{memory.name} keeps nothing, so nobody can reach it: say which of W, I, O it keeps, or take it out"
+    if len(set(memory.keeps)) != len(memory.keeps) or not set(memory.keeps) <= set(TENSORS):
+        yield f"{memory.name} keeps {memory.keeps!r}: name each of W, I, O at most once"
+    rates = (memory.read_words_per_cycle, memory.write_words_per_cycle)
+    if memory.words_per_cycle is not None and rates != (None, None):
+        yield f"{memory.name} has words_per_cycle and rates for reads or writes: keep one of the two"
+    for what, value in (
+        ("bytes", memory.bytes),
+        ("word_bits", memory.word_bits),
+        ("words_per_cycle", memory.words_per_cycle),
+        ("read_words_per_cycle", rates[0]),
+        ("write_words_per_cycle", rates[1]),
+    ):
+        if value is not None and not 0 < value < inf:
+            yield f"{memory.name}: {what} is {value}: it must be positive and finite"
+    for what, energy in (("read_pj", memory.read_pj), ("write_pj", memory.write_pj)):
+        if not (isfinite(energy) and energy >= 0):
+            yield f"{memory.name}: {what} is {energy}: it must not be negative"
+
+
+def _axis_problems(axis: Axis) -> Iterator[str]:
+    if axis.size < 1:
+        yield f"axis {axis.name} has {axis.size} lanes: it needs at least one"
+    if len(set(axis.dims)) != len(axis.dims) or not set(axis.dims) <= set(DIMS):
+        yield f"axis {axis.name} takes dims {axis.dims!r}: name each of {', '.join(DIMS)} at most once"
+
+
+def _fusion_problems(machine: Machine) -> Iterator[str]:
+    """A memory that fuses is the outermost keeper of I below the first memory, with no axis above it."""
+    fusing = [i for i, node in enumerate(machine.nodes) if isinstance(node, Memory) and node.fuses]
+    if len(fusing) > 1:
+        told = " and ".join(machine.nodes[i].name for i in fusing)
+        yield f"{told} both say fuses: one memory may hold fused tensors"
+    for i in fusing[:1]:
+        name = machine.nodes[i].name
+        above = [node.name for node in machine.nodes[:i] if isinstance(node, Axis)]
+        if above:
+            yield f"{name} says fuses but axis {above[0]} is above it: only a memory that is there once can"
+        outer = next((m.name for m in machine.memories[1:] if "I" in m.keeps), None)
+        if outer != name:
+            wanted = f"{outer} keeps I further out" if outer and i else "it does not keep I"
+            yield f"{name} says fuses but {wanted}: only the outermost keeper of I below {machine.nodes[0].name} can"

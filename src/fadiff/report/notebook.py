@@ -8,13 +8,13 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from fadiff.cost import evaluate
-from fadiff.report.breakdown import breakdown
-from fadiff.report.html.graph_svg import group_colours
-from fadiff.report.html.labels import shape, shorten
+from fadiff.analysis.breakdown import breakdown
+from fadiff.analysis.units import count_text, size_text
+from fadiff.cost.evaluate import evaluate
+from fadiff.report.labels import shape, shorten
 from fadiff.report.layout import Box, Drawing, draw
-from fadiff.report.units import count_text, size_text
-from fadiff.schedule.legality import violations
+from fadiff.report.palette import group_colours
+from fadiff.schedule.rules import violations
 
 if TYPE_CHECKING:
     from fadiff.schedule import Schedule
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 ROOM = 1100.0
 """Pixels of a row of the picture."""
 GROUP_COLOURS = ("#4477AA", "#EE7733", "#CCAA22", "#CC6677", "#229977", "#33BBEE", "#88AA22", "#888800")
-ALONE, THROUGH_DRAM = "#888888", "#DD4455"
+ALONE, OFF_CHIP = "#888888", "#DD4455"
 MOST_VIOLATIONS = 5
 
 
 def schedule_html(schedule: Schedule) -> str:
     """HTML of a few kilobytes: a table and an inline SVG; no script, no style sheet, no outside files."""
-    title = f"{escape(schedule.workload.name)} on {escape(schedule.hardware.name)}"
+    title = f"{escape(schedule.workload.name)} on {escape(schedule.machine.name)}"
     broken = violations(schedule)
     facts = [("illegal", str(one)) for one in broken[:MOST_VIOLATIONS]] if broken else _facts(schedule)
     rows = "".join(
@@ -43,26 +43,23 @@ def schedule_html(schedule: Schedule) -> str:
 def _facts(schedule: Schedule) -> list[tuple[str, str]]:
     costs = breakdown(evaluate(schedule))
     totals, energy = costs.totals, costs.totals.energy_pj * 1e-6
-    shares = ", ".join(
-        f"{part.upper()} {pj / totals.energy_pj:.0%}"
-        for part, pj in totals.energy_by_part_pj.items()
-        if totals.energy_pj
-    )
+    parts = {"MACs": totals.mac_energy_pj, **totals.memory_energy_pj}
+    shares = ", ".join(f"{part} {pj / totals.energy_pj:.0%}" for part, pj in parts.items() if totals.energy_pj)
     fused, tensors = len(schedule.fused_edges), len(schedule.workload.edges)
     made_by = ", ".join(f"{key} {value}" for key, value in schedule.made_by.items())
     return [
         ("EDP", f"{totals.edp_uj_cycles:.4g} µJ·cycles"),
         ("energy", f"{energy:,.0f} µJ ({shares})" if energy >= 100 else f"{energy:.3g} µJ ({shares})"),
         ("latency", f"{count_text(totals.cycles)} cycles"),
-        ("DRAM traffic", size_text(totals.l3_words)),
-        ("PE utilization", f"{totals.utilization:.1%}"),
+        (f"{costs.memories[0]} traffic", size_text(totals.first_memory_bytes)),
+        ("MAC utilization", f"{totals.utilization:.1%}"),
         ("layers", f"{len(costs.layers)} in {len(costs.groups)} groups; {fused} of {tensors} tensors stay on chip"),
         *([("made by", made_by)] if made_by else []),
     ]
 
 
 def _svg(schedule: Schedule, drawing: Drawing) -> str:
-    """The network; lines on chip are solid, those through DRAM dashed and red."""
+    """The network; lines on chip are solid, those off it dashed and red."""
     about = f"Graph of {escape(schedule.workload.name)}, layers in the colours of their groups"
     size = f'viewBox="0 0 {drawing.width:.0f} {drawing.height:.0f}" style="max-width:{drawing.width:.0f}px;width:100%"'
     parts = [
@@ -70,7 +67,7 @@ def _svg(schedule: Schedule, drawing: Drawing) -> str:
     ]
     for line in drawing.lines:
         fused = schedule.is_fused(line.edge)
-        colour, dashes = ("currentColor", "") if fused else (THROUGH_DRAM, ' stroke-dasharray="6 3"')
+        colour, dashes = ("currentColor", "") if fused else (OFF_CHIP, ' stroke-dasharray="6 3"')
         *way, (x, y) = line.points
         points = " ".join(f"{px:.1f},{py:.1f}" for px, py in (*way, (x - 6, y)))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"{dashes}/>')

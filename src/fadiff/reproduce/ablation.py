@@ -7,41 +7,47 @@ restarts: their mappings, their sigmas and their trip counts. Searches run to th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fadiff.hardware import load_hardware
+from fadiff.hardware import load_machine
 from fadiff.reproduce.drawing import COLOURS, canvas
 from fadiff.reproduce.experiment import markdown_table
 from fadiff.reproduce.runs import Row, measure
 from fadiff.search import gradient
-from fadiff.search.driver import Settings, search
-from fadiff.search.joint import ALONE, WITHOUT_FUSION, JointOptions, joint
+from fadiff.search.driver import Incumbent, Settings, Status, search
+from fadiff.search.joint import ALONE, WITHOUT_FUSION, JointSettings, joint
 from fadiff.search.programs import search_programs
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fadiff.hardware import Machine
     from fadiff.reproduce.experiment import Desk
+    from fadiff.workload import Workload
 
 CELLS = ("resnet18/gemmini-large", "mobilenet_v1/gemmini-small", "bert-base/gemmini-large", "vgg16/gemmini-small")
 SEEDS = (0, 1, 2)
-WHOLE = JointOptions()
-DESCENT = gradient.DescentOptions()
+WHOLE = JointSettings()
+DESCENT = gradient.DescentSettings()
 BASE = "whole method"
 
 
-def _descent(**changes: object) -> JointOptions:
+def _descent(**changes: object) -> JointSettings:
     return replace(ALONE, descent=replace(DESCENT, **changes))
 
 
-VARIANTS: dict[str, JointOptions] = {
+def _weighing(**weights: float) -> JointSettings:
+    """With other weights of the penalties of the descent."""
+    return replace(ALONE, descent=DESCENT.weighing(**weights))
+
+
+VARIANTS: dict[str, JointSettings] = {
     BASE: WHOLE,
     "whole method, no descent": replace(WHOLE, descent=None),
     "whole method, groups from sigma only": replace(WHOLE, enumerate_plans=False),
@@ -50,21 +56,21 @@ VARIANTS: dict[str, JointOptions] = {
     "neither descent nor enumerated groups": replace(ALONE, descent=None),
     "descent alone": ALONE,
     "descent alone, no polish": replace(ALONE, polish=False),
-    "descent alone, divisors per slot (paper)": _descent(choice="divisors"),
+    "descent alone, a number for each slot (paper)": _descent(choice="integers"),
     "descent alone, linear distance (paper)": _descent(distance="linear"),
     "descent alone, EDP instead of its log (paper)": _descent(log_objective=False),
     "descent alone, linear penalties": _descent(hinge="linear"),
     "descent alone, no straight-through": _descent(straight_through=False),
-    "descent alone, exact gradient of the model": _descent(gradient="exact"),
-    "descent alone, best order instead of a soft one": _descent(orders="best"),
+    "descent alone, gradient of the product of factors": _descent(gradient="product"),
+    "descent alone, best order instead of a drawn one": _descent(orders="best"),
     "descent alone, no Gumbel noise": _descent(noise_start=0.0),
     "descent alone, no annealing": _descent(tau_start=0.5, tau_end=0.5),
     "descent alone, lambda fixed": _descent(lambda_start=3.0, lambda_end=3.0),
-    "descent alone, no capacity penalty": _descent(p_mem=0.0),
-    "descent alone, weak alignment penalty": _descent(p_align=0.1),
-    "descent alone, alignment penalty (paper)": _descent(p_align=1.0),
-    "descent alone, no spatial penalty": _descent(p_spatial=0.0),
-    "descent alone, no validity penalty": _descent(p_valid=0.0),
+    "descent alone, no capacity penalty": _weighing(mem=0.0),
+    "descent alone, weak alignment penalty": _weighing(align=0.1),
+    "descent alone, alignment penalty (paper)": _weighing(align=1.0),
+    "descent alone, no spatial penalty": _weighing(spatial=0.0),
+    "descent alone, no validity penalty": _weighing(valid=0.0),
 }
 QUICK_CELLS, QUICK_SEEDS, QUICK_VARIANTS = CELLS[:1], (0,), tuple(VARIANTS)[:7]
 
@@ -106,9 +112,12 @@ decoding.
 def _row(trial: Trial) -> list[Row]:
     """One search to its end."""
     model, hardware = trial.cell.rsplit("/", 1)
-    method = partial(joint, options=VARIANTS[trial.variant])
+
+    def method(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+        return joint(workload, machine, settings, incumbent, VARIANTS[trial.variant])
+
     with search_programs():
-        found = search(load_model(model), load_hardware(hardware), method, Settings(seed=trial.seed))
+        found = search(load_model(model), load_machine(hardware), method, Settings(seed=trial.seed))
     if found.stopped == "interrupt":
         raise KeyboardInterrupt
     shares = [point.legal_share for point in found.trace if point.legal_share is not None]
@@ -145,7 +154,7 @@ def _table(rows: Sequence[Row], cells: Sequence[str], variants: Sequence[str]) -
 
 def _draw(desk: Desk, rows: Sequence[Row], cells: Sequence[str], variants: Sequence[str]) -> str:
     markers = "osD^"
-    colours = [COLOURS[name] for name in ("gradient", "genetic", "layerwise", "layerwise-tuned")]
+    colours = [COLOURS[name] for name in ("joint", "genetic", "layerwise", "layerwise-tuned")]
     with canvas(7.5, 0.24 * len(variants) + 1.4) as figure:
         axes: Axes = figure.subplots()
         for i, cell in enumerate(cells):

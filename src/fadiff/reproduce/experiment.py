@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EXPERIMENTS = {
-    "table1": "EDP of every method on five networks and two Gemminis, at equal budgets",
-    "fig3": "trends of latency and energy under fusion, against DeFiNES",
-    "fig4": "best EDP against wall time",
-    "validation": "accuracy and rank agreement with Timeloop",
-    "ablation": "what each part of the method buys",
+    "table1": "table1",  # EDP of every method on five networks and two Gemminis, at equal budgets
+    "fig3": "defines.stacks.fig3",  # trends of latency and energy under fusion, against DeFiNES
+    "fig4": "fig4",  # best EDP against wall time
+    "defines": "defines.machines.experiment",  # energy with and without fusion, against DeFiNES on its own machines
+    "validation": "timeloop.validation",  # accuracy and rank agreement with Timeloop
+    "ablation": "ablation",  # what each part of the method buys
 }
-"""Experiments by name; the module ``fadiff.reproduce.NAME`` holds each."""
+"""Experiments by name, and the module of ``fadiff.reproduce`` that holds each."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def find_experiment(name: str) -> Callable[[Desk], str]:
         hint = f" (did you mean {close[0]}?)" if close else ""
         raise FadiffError(f"experiment {name!r} is unknown{hint}: use one of {', '.join(EXPERIMENTS)}")
     try:
-        return import_module(f"fadiff.reproduce.{name}").reproduce
+        return import_module(f"fadiff.reproduce.{EXPERIMENTS[name]}").reproduce
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.startswith("fadiff"):
             raise

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fadiff.reproduce.experiment import Desk
 
 NETWORKS, MACHINE = ("resnet18", "gpt3-6.7b"), "gemmini-large"
-METHODS = ("gradient", "descent", "genetic", "bayesian", "random")
+METHODS = ("joint", "descent", "genetic", "bayesian", "random")
 SEEDS, BUDGET_S = (0, 1, 2), 60.0
 QUICK_SEEDS, QUICK_BUDGET_S = (0,), 20.0
 TIMES = 400

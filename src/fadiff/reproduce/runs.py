@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from fadiff.search.optimize import optimize
+from fadiff.search.optimize import ALIASES, optimize
 
 if TYPE_CHECKING:
     from multiprocessing.queues import SimpleQueue
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fadiff.reproduce.experiment import Desk
     from fadiff.search.driver import Result
 
+FORMER_COLUMNS = {"l3_words": "dram_words"}
+"""Columns of files of earlier runs that have another name now."""
 Row = Mapping[str, object]
 Job = TypeVar("Job")
 
@@ -52,7 +54,7 @@ def measure(desk: Desk, jobs: Sequence[Job], work: Callable[[Job], list[Row]], k
     `key` names the columns that identify a job: its own fields, as text. What is done is kept after every job.
     """
     kept: dict[tuple[str, ...], list[Row]] = {}
-    for row in desk.rows(key):
+    for row in map(_renamed, desk.rows(key)):
         kept.setdefault(tuple(row[name] for name in key), []).append(row)
     names = {job: _name(job, key) for job in jobs}
     todo = [job for job in jobs if names[job] not in kept]
@@ -66,6 +68,12 @@ def measure(desk: Desk, jobs: Sequence[Job], work: Callable[[Job], list[Row]], k
         desk.write_rows(rows())
         desk.tell(done, len(jobs), str(job))
     return rows()
+
+
+def _renamed(row: Mapping[str, str]) -> dict[str, str]:
+    """A row of an earlier run under the names of today: its columns, and its method."""
+    row = {FORMER_COLUMNS.get(name, name): text for name, text in row.items()}
+    return row | {"method": ALIASES.get(row["method"], row["method"])} if "method" in row else row
 
 
 def _name(job: object, key: Sequence[str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NETWORKS = ("gpt3-6.7b", "vgg19", "vgg16", "mobilenet_v1", "resnet18")
 MACHINES = ("gemmini-large", "gemmini-small")
-METHODS = ("layerwise", "bayesian", "genetic", "gradient", "layerwise-tuned", "descent")
+METHODS = ("layerwise", "bayesian", "genetic", "joint", "layerwise-tuned", "descent")
 OPPONENTS = ("layerwise", "bayesian", "genetic", "layerwise-tuned")
 SEEDS, BUDGET_S = (0, 1, 2), 30.0
 QUICK_NETWORKS, QUICK_SEEDS, QUICK_BUDGET_S = ("gpt3-6.7b", "mobilenet_v1", "resnet18"), (0,), 7.0
@@ -48,7 +48,7 @@ class Cell(NamedTuple):
     """What the seeds of one method found on one network and machine."""
 
     edp: tuple[float, ...]
-    l3_words: float
+    dram_words: float
     edges_fused: float
 
     @property
@@ -92,7 +92,7 @@ def _row(run: Run) -> list[Row]:
             "edp_uj_cycles": best.edp_uj_cycles,
             "energy_pj": best.energy_pj,
             "cycles": best.cycles,
-            "l3_words": best.l3_words,
+            "dram_words": best.memory_words(0),
             "edges_fused": len(best.schedule.fused_edges),
             "greedy_edp_uj_cycles": result.greedy.edp_uj_cycles,
             "seconds": round(result.seconds, 3),
@@ -111,7 +111,7 @@ def _cells(rows: Sequence[Row]) -> Cells:
 
     cells = {
         key: Cell(
-            tuple(float(str(row["edp_uj_cycles"])) for row in mine), mean(mine, "l3_words"), mean(mine, "edges_fused")
+            tuple(float(str(row["edp_uj_cycles"])) for row in mine), mean(mine, "dram_words"), mean(mine, "edges_fused")
         )
         for key, mine in grouped.items()
     }
@@ -122,12 +122,12 @@ def _cells(rows: Sequence[Row]) -> Cells:
 
 def _draw(desk: Desk, cells: Cells, places: Sequence[tuple[str, str]], methods: Sequence[str]) -> str:
     """Left: what was measured, with the paper's ratio to DOSA. Right: its ratios to the other two, far away."""
-    others = [method for method in methods if method != "gradient"]
+    others = [method for method in methods if method != "joint"]
     with canvas(8, 0.42 * len(places) + 1.4) as figure:
         panels: Sequence[Axes] = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
         near, far = panels
         for y, (model, hardware) in enumerate(places):
-            base = cells[model, hardware, "gradient"].mean
+            base = cells[model, hardware, "joint"].mean
             for i, method in enumerate(others):
                 ratios = [edp / base for edp in cells[model, hardware, method].edp]
                 at = y + 0.13 * (i - (len(others) - 1) / 2)
@@ -137,8 +137,8 @@ def _draw(desk: Desk, cells: Cells, places: Sequence[tuple[str, str]], methods: 
             for axes, method, edp in ((near, "layerwise", dosa), (far, "bayesian", bo), (far, "genetic", ga)):
                 axes.plot(edp / ours, y, marker="|", ms=13, mew=1.6, color=COLOURS[method], ls="none")
         near.plot([], [], marker="|", ms=9, mew=1.6, color="#444444", ls="none", label="the paper's ratio")
-        near.axvline(1, color=COLOURS["gradient"], lw=1.2, label="gradient (mean)")
-        near.set_xlabel("EDP / mean EDP of gradient")
+        near.axvline(1, color=COLOURS["joint"], lw=1.2, label="joint (mean)")
+        near.set_xlabel("EDP / mean EDP of joint")
         far.set_xlabel("the paper's ratio")
         for axes, marks in ((near, (1, 1.2, 1.5, 2, 3, 4)), (far, (10, 30, 100, 300))):
             axes.set_xscale("log")
@@ -149,7 +149,7 @@ def _draw(desk: Desk, cells: Cells, places: Sequence[tuple[str, str]], methods: 
         near.set_yticks(range(len(places)), names)
         near.invert_yaxis()
         figure.legend(loc="outside upper center", ncols=4, fontsize=8)
-        return desk.draw(figure, "EDP of each method over that of gradient, with the paper's ratios")
+        return desk.draw(figure, "EDP of each method over that of joint, with the paper's ratios")
 
 
 def _tell(
@@ -165,7 +165,7 @@ def _tell(
         return f"{cell.mean:.4g}" + (f" ±{cell.spread / 2:.1%}" if len(cell.edp) > 1 else "")
 
     def ratio(place: tuple[str, str], method: str) -> float:
-        return cells[*place, "gradient"].mean / cells[*place, method].mean
+        return cells[*place, "joint"].mean / cells[*place, method].mean
 
     def compared(group: Sequence[tuple[str, str]], method: str) -> str:
         ours = np.mean([ratio(place, method) for place in group])
@@ -175,7 +175,7 @@ def _tell(
         return f"{ours:.3f} ({np.mean([PAPER[place][3] / PAPER[place][column] for place in group]):.3f})"
 
     def saved(place: tuple[str, str]) -> float:
-        return 1 - cells[*place, "gradient"].l3_words / cells[*place, "layerwise-tuned"].l3_words
+        return 1 - cells[*place, "joint"].dram_words / cells[*place, "layerwise-tuned"].dram_words
 
     shown = [*methods, "greedy"]
     edps = markdown_table(
@@ -191,7 +191,7 @@ def _tell(
                 name,
                 *(compared(group, method) for method in OPPONENTS),
                 f"{np.mean([saved(place) for place in group]):.1%}",
-                f"{np.mean([cells[*place, 'gradient'].edges_fused for place in group]):g}",
+                f"{np.mean([cells[*place, 'joint'].edges_fused for place in group]):g}",
             ]
             for name, group in groups.items()
         ],
@@ -206,7 +206,7 @@ def _tell(
 Mean EDP over seeds in uJ x cycles, ± half the distance between best and worst seed; {setting}:
 
 {edps}
-EDP of `gradient` over that of each other method, in brackets the paper's ratio; what `gradient` saves in DRAM words
+EDP of `joint` over that of each other method, in brackets the paper's ratio; what `joint` saves in DRAM words
 against `layerwise-tuned`, the same search without fusion; edges it fuses:
 
 {ratios}

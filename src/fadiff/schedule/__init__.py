@@ -1,6 +1,5 @@
-"""Schedules: the intermediate representation, its legality, and its file."""
+"""Schedules: the values, and which of them are legal."""
 
-from fadiff.schedule.halo import halos
-from fadiff.schedule.ir import DEFAULT_ORDER, SHARED_LOOPS, Group, Mapping, Schedule, ScheduleError, Trips
+from fadiff.schedule.ir import Group, Mapping, Schedule, ScheduleError, Trips
 
-__all__ = ["DEFAULT_ORDER", "SHARED_LOOPS", "Group", "Mapping", "Schedule", "ScheduleError", "Trips", "halos"]
+__all__ = ["Group", "Mapping", "Schedule", "ScheduleError", "Trips"]

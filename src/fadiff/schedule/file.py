@@ -1,20 +1,27 @@
-"""Schedule files: self-contained JSON, strict on load, that anyone can re-evaluate without this project."""
+"""Schedule files: self-contained JSON, strict on load, that anyone can re-evaluate without this project.
+
+`fadiff-schedule/2` is written; `fadiff-schedule/1`, which knew one kind of machine, is read and upgraded.
+"""
 
 import json
+from collections.abc import Mapping as MappingOf
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, NonNegativeFloat
+from pydantic import ConfigDict, Field, NonNegativeFloat
 
 from fadiff.errors import FadiffError
 from fadiff.files import FileError, Strict, parse, read_text, validate, write_text
-from fadiff.hardware import HardwareModel, hardware_to_json
+from fadiff.hardware import Machine
+from fadiff.hardware.gemmini import GemminiModel
+from fadiff.hardware.machine_json import MachineModel, machine_to_json
 from fadiff.schedule.ir import DEFAULT_ORDER, Group, Mapping, Schedule, ScheduleError, Trips
 from fadiff.workload import Dims
 from fadiff.workload.file import DimsModel, WorkloadModel, dims_to_json, workload_to_json
 from fadiff.workload.layer import MAX_SIZE
 
-FORMAT = "fadiff-schedule/1"
+FORMAT = "fadiff-schedule/2"
+FIRST_FORMAT = "fadiff-schedule/1"
 
 TripCount = Annotated[int, Field(gt=0, le=MAX_SIZE)]
 
@@ -42,51 +49,6 @@ class GroupModel(Strict):
         return Group(tuple(self.layers), Trips(trips.G, trips.N, trips.P, trips.Q, trips.X), self.loops)
 
 
-class OrderModel(Strict):
-    """Loop orders, outer to inner; a level with at most one running loop may leave its order out."""
-
-    L3: str | None = None
-    L2: str | None = None
-    L1: str | None = None
-
-
-class MappingModel(Strict):
-    """The mapping of one MAC layer."""
-
-    spatial: DimsModel = DimsModel()
-    L3: DimsModel = DimsModel()
-    L2: DimsModel = DimsModel()
-    L1: DimsModel = DimsModel()
-    L0: DimsModel = DimsModel()
-    order: OrderModel = OrderModel()
-
-    def value(self, layer: str) -> Mapping:
-        """The checked value."""
-        for key in ("spatial", "L3", "L2", "L1", "L0"):
-            factors: DimsModel = getattr(self, key)
-            if max(factors.value()) > MAX_SIZE:
-                raise FileError(f"mappings.{layer}.{key}: a factor is larger than any loop: it is at most {MAX_SIZE}")
-        orders: dict[str, str] = {}
-        for level, factors in (("L1", self.L1), ("L2", self.L2), ("L3", self.L3)):
-            order: str | None = getattr(self.order, level)
-            if order is None and sum(trips > 1 for trips in factors.value()) > 1:
-                raise FileError(f"mappings.{layer}.order.{level}: more than one loop runs at {level}: give their order")
-            orders[level] = DEFAULT_ORDER if order is None else order
-        try:
-            return Mapping(
-                spatial=self.spatial.value(),
-                l0=self.L0.value(),
-                l1=self.L1.value(),
-                l2=self.L2.value(),
-                l3=self.L3.value(),
-                order1=orders["L1"],
-                order2=orders["L2"],
-                order3=orders["L3"],
-            )
-        except ScheduleError as error:
-            raise FileError(f"mappings.{layer}: {error}") from None
-
-
 class StatedCost(Strict):
     """The cost a schedule file states; readers recompute it and refuse the file where it differs."""
 
@@ -95,31 +57,111 @@ class StatedCost(Strict):
     edp_uj_cycles: NonNegativeFloat
 
 
-class ScheduleModel(Strict):
-    """The whole file."""
+class _ScheduleModel(Strict):
+    """What both formats have in common."""
 
-    format: Literal["fadiff-schedule/1"]
     workload: WorkloadModel
-    hardware: HardwareModel
     groups: list[GroupModel]
-    mappings: dict[str, MappingModel]
     cost: StatedCost | None = None
     made_by: dict[str, str | int] = Field(default={})
 
+    def schedule(self, machine: Machine, mappings: dict[str, Mapping]) -> Schedule:
+        """The checked value."""
+        groups = tuple(group.value() for group in self.groups)
+        return Schedule(self.workload.value(), machine, groups, mappings, self.made_by)
+
+
+class MappingModel(Strict):
+    """One mapping: factors by node, under the nodes' own names, and loop orders by memory."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, DimsModel]  # pyright: ignore[reportIncompatibleVariableOverride]
+    order: dict[str, str] = Field(default={})
+
+    def value(self, machine: Machine, place: str) -> Mapping:
+        """The checked value."""
+        return _mapping(machine, place, self.__pydantic_extra__, self.order)
+
+
+class ScheduleModel(_ScheduleModel):
+    """The whole file."""
+
+    format: Literal["fadiff-schedule/2"]
+    hardware: MachineModel
+    mappings: dict[str, MappingModel]
+
     def value(self) -> Schedule:
         """The checked value."""
-        return Schedule(
-            workload=self.workload.value(),
-            hardware=self.hardware.value(),
-            groups=tuple(group.value() for group in self.groups),
-            mappings={name: mapping.value(name) for name, mapping in self.mappings.items()},
-            made_by=self.made_by,
+        machine = self.hardware.value()
+        return self.schedule(
+            machine, {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
         )
+
+
+class FirstOrderModel(Strict):
+    """Loop orders of the first format."""
+
+    L3: str | None = None
+    L2: str | None = None
+    L1: str | None = None
+
+
+class FirstMappingModel(Strict):
+    """A mapping of the first format: one array, four levels."""
+
+    spatial: DimsModel = DimsModel()
+    L3: DimsModel = DimsModel()
+    L2: DimsModel = DimsModel()
+    L1: DimsModel = DimsModel()
+    L0: DimsModel = DimsModel()
+    order: FirstOrderModel = FirstOrderModel()
+
+    def value(self, machine: Machine, place: str) -> Mapping:
+        """The same mapping by the nodes of the Gemmini template."""
+        unrolled = self.spatial.model_dump()
+        factors = {"DRAM": self.L3, "scratchpad": self.L2, "accumulator": self.L1, "registers": self.L0}
+        factors["cols"] = DimsModel(**{dim: lanes for dim, lanes in unrolled.items() if dim in "KG"})
+        factors["rows"] = DimsModel(**{dim: lanes for dim, lanes in unrolled.items() if dim not in "KG"})
+        orders = {"DRAM": self.order.L3, "scratchpad": self.order.L2, "accumulator": self.order.L1}
+        return _mapping(machine, place, factors, {name: order for name, order in orders.items() if order is not None})
+
+
+class FirstScheduleModel(_ScheduleModel):
+    """The whole file, in the first format."""
+
+    format: Literal["fadiff-schedule/1"]
+    hardware: GemminiModel
+    mappings: dict[str, FirstMappingModel]
+
+    def value(self) -> Schedule:
+        """The checked value."""
+        machine = self.hardware.value()
+        return self.schedule(
+            machine, {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
+        )
+
+
+def _mapping(machine: Machine, place: str, given: MappingOf[str, DimsModel], orders: MappingOf[str, str]) -> Mapping:
+    """A mapping from factors by node, and orders by memory where they matter."""
+    factors = {name: dims.value() for name, dims in given.items()}
+    for name, each in factors.items():
+        if max(each) > MAX_SIZE:
+            raise FileError(f"{place}.{name}: a factor is larger than any loop: it is at most {MAX_SIZE}")
+    try:
+        mapping = Mapping.of(machine, factors, orders)
+    except ScheduleError as error:
+        raise FileError(f"{place}: {error}") from None
+    for memory in machine.memories[:-1]:
+        if memory.name not in orders and sum(f > 1 for f in factors.get(memory.name, Dims())) > 1:
+            raise FileError(f"{place}.order.{memory.name}: more than one loop runs there: give their order")
+    return mapping
 
 
 def read_schedule(path: Path) -> tuple[Schedule, StatedCost | None]:
     """A schedule file as values, with the cost it states. Legality and cost are for the caller to check."""
-    model = validate(ScheduleModel, parse(read_text(path), str(path)), str(path))
+    data: Any = parse(read_text(path), str(path))
+    first = isinstance(data, dict) and cast(dict[str, Any], data).get("format") == FIRST_FORMAT
+    model = validate(FirstScheduleModel if first else ScheduleModel, cast(object, data), str(path))
     try:
         return model.value(), model.cost
     except FadiffError as error:
@@ -131,10 +173,10 @@ def schedule_to_json(schedule: Schedule, cost: StatedCost) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "workload": workload_to_json(schedule.workload),
-        "hardware": hardware_to_json(schedule.hardware),
+        "hardware": machine_to_json(schedule.machine),
         "groups": [_group_to_json(group) for group in schedule.groups],
         "mappings": {
-            layer.name: _mapping_to_json(schedule.mappings[layer.name])
+            layer.name: _mapping_to_json(schedule.machine, schedule.mappings[layer.name])
             for layer in schedule.workload.layers
             if layer.is_mac
         },
@@ -144,22 +186,21 @@ def schedule_to_json(schedule: Schedule, cost: StatedCost) -> dict[str, Any]:
 
 
 def write_schedule(path: Path, schedule: Schedule, cost: StatedCost) -> None:
-    """Write a schedule file, whole or not at all: one line per layer, group and mapping."""
+    """Write a schedule file, whole or not at all: one line per layer, node, group and mapping."""
     data = schedule_to_json(schedule, cost)
-    workload = data["workload"]
-    layers = ",\n   ".join(json.dumps(layer) for layer in workload["layers"])
-    groups = ",\n  ".join(json.dumps(group) for group in data["groups"])
+    lists = [(data["workload"], "layers"), (data["hardware"], "nodes"), (data, "groups")]
+    lines = {id(holder[key]): ",\n  ".join(map(json.dumps, holder[key])) for holder, key in lists}
     mappings = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(mapping)}" for name, mapping in data["mappings"].items())
-    write_text(
-        path,
-        f'{{"format": {json.dumps(FORMAT)},\n'
-        f' "workload": {{"name": {json.dumps(workload["name"])}, "layers": [\n   {layers}]}},\n'
-        f' "hardware": {json.dumps(data["hardware"])},\n'
-        f' "groups": [\n  {groups}],\n'
-        f' "mappings": {{\n  {mappings}}},\n'
-        f' "cost": {json.dumps(data["cost"])},\n'
-        f' "made_by": {json.dumps(data["made_by"])}}}\n',
-    )
+
+    def told(value: Any) -> str:  # noqa: ANN401  (any JSON value)
+        if id(value) in lines:
+            return f"[\n  {lines[id(value)]}]"
+        if isinstance(value, dict) and any(id(part) in lines for part in value.values()):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            parts = (f"{json.dumps(key)}: {told(part)}" for key, part in value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return "{" + ", ".join(parts) + "}"
+        return f"{{\n  {mappings}}}" if value is data["mappings"] else json.dumps(value)
+
+    write_text(path, "{" + ",\n ".join(f"{json.dumps(key)}: {told(value)}" for key, value in data.items()) + "}\n")
 
 
 def _group_to_json(group: Group) -> dict[str, Any]:
@@ -172,14 +213,12 @@ def _group_to_json(group: Group) -> dict[str, Any]:
     return written
 
 
-def _mapping_to_json(mapping: Mapping) -> dict[str, Any]:
-    levels: tuple[tuple[str, Dims], ...] = (
-        ("spatial", mapping.spatial),
-        ("L3", mapping.l3),
-        ("L2", mapping.l2),
-        ("L1", mapping.l1),
-        ("L0", mapping.l0),
-    )
-    written: dict[str, Any] = {key: dims_to_json(factors) for key, factors in levels}
-    written["order"] = {f"L{level}": mapping.order(level) for level in (3, 2, 1)}
-    return written
+def _mapping_to_json(machine: Machine, mapping: Mapping) -> dict[str, Any]:
+    """Factors above 1 by node; orders by memory, but for those a reader would take anyway."""
+    factors = {node.name: dims_to_json(f) for node, f in zip(machine.nodes, mapping.factors, strict=True)}
+    orders = {
+        memory.name: order
+        for memory, order in zip(machine.memories, mapping.orders, strict=True)
+        if order != DEFAULT_ORDER or (len(factors[memory.name]) > 1 and memory is not machine.memories[-1])
+    }
+    return {**{name: told for name, told in factors.items() if told}, "order": orders}

@@ -2,12 +2,12 @@
 
 .. code-block:: text
 
-    Schedule = workload, hardware, groups in execution order, one Mapping per MAC layer
+    Schedule = workload, machine, groups in execution order, one Mapping per MAC layer
     Group    = layers in execution order, shared trip counts, nesting of the shared loops
-    Mapping  = for each dim: spatial * t0 * t1 * t2 * t3 = size;  loop orders at L1, L2, L3 (outer to inner)
+    Mapping  = for each node of the machine a factor of every dim; for each memory a loop order (outer to inner)
 
 A group of one layer is a layer that runs on its own; every edge inside a group is fused. Whether a schedule is
-*legal* is a question for :mod:`fadiff.schedule.legality`: values here may be wrong, but never malformed.
+*legal* is a question for :mod:`fadiff.schedule.rules`: values here may be wrong, but never malformed.
 """
 
 from collections.abc import Mapping as MappingOf
@@ -17,11 +17,11 @@ from math import prod
 from typing import NamedTuple
 
 from fadiff.errors import FadiffError
-from fadiff.hardware import Hardware
+from fadiff.hardware import Machine
 from fadiff.workload import Dims, Edge, Workload
 
 DEFAULT_ORDER = "GNPQKCRS"
-"""Loop order of a level that states none."""
+"""Loop order of a memory that states none."""
 
 SHARED_LOOPS = "GNPQX"
 """Loops a group may share: three output dims, the groups of G, and the channel loop X."""
@@ -43,36 +43,39 @@ class Trips(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """How one MAC layer is tiled: unrolled factors, temporal factors of L0..L3, and loop orders, outer to inner."""
+    """How one MAC layer is tiled: factors of every node, temporal at a memory and spatial at an axis, and loop orders.
 
-    spatial: Dims = Dims()
-    l0: Dims = Dims()
-    l1: Dims = Dims()
-    l2: Dims = Dims()
-    l3: Dims = Dims()
-    order1: str = DEFAULT_ORDER
-    order2: str = DEFAULT_ORDER
-    order3: str = DEFAULT_ORDER
+    The first memory's factors include the trips that the layer's group shares.
+    """
+
+    factors: tuple[Dims, ...]
+    """One per node of the machine, outermost first."""
+    orders: tuple[str, ...]
+    """One per memory of the machine, outermost first; outer to inner."""
 
     def __post_init__(self) -> None:
-        for level, order in ((1, self.order1), (2, self.order2), (3, self.order3)):
+        for order in self.orders:
             if sorted(order) != sorted(DEFAULT_ORDER):
-                raise ScheduleError(
-                    f"order L{level} is {order!r}: it must hold each of {DEFAULT_ORDER} once, outer to inner"
-                )
+                raise ScheduleError(f"order {order!r} must hold each of {DEFAULT_ORDER} once, outer to inner")
 
-    def factors(self, level: int) -> Dims:
-        """Temporal factors of a level, 0 to 3."""
-        return (self.l0, self.l1, self.l2, self.l3)[level]
-
-    def order(self, level: int) -> str:
-        """Loop order of level 1, 2 or 3, outer to inner."""
-        return (self.order1, self.order2, self.order3)[level - 1]
-
-    def extent(self, level: int) -> Dims:
-        """Extents held at a level, x_m(d) = s*t0*...*tm."""
-        held = (self.spatial, *(self.factors(m) for m in range(level + 1)))
-        return Dims(*map(prod, zip(*held, strict=True)))
+    @classmethod
+    def of(
+        cls, machine: Machine, factors: MappingOf[str, Dims], orders: MappingOf[str, str] | None = None
+    ) -> "Mapping":
+        """A mapping from factors by node name and orders by memory name; what is left out is 1, or in any order."""
+        orders = orders or {}
+        memories = [memory.name for memory in machine.memories]
+        for name in factors:
+            if name not in machine.number:
+                told = ", ".join(node.name for node in machine.nodes)
+                raise ScheduleError(f"{name!r} is no node of {machine.name}: its nodes are {told}")
+        for name in orders:
+            if name not in memories:
+                raise ScheduleError(f"{name!r} is no memory of {machine.name}: its memories are {', '.join(memories)}")
+        return cls(
+            tuple(factors.get(node.name, Dims()) for node in machine.nodes),
+            tuple(orders.get(name, DEFAULT_ORDER) for name in memories),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +90,14 @@ class Group:
     loops: str = "GNPQ"
 
     def __post_init__(self) -> None:
-        name = "+".join(self.layers)
         if not self.layers:
             raise ScheduleError("a group has no layers: remove it")
         if len(set(self.loops)) != len(self.loops) or not set(self.loops) <= set(SHARED_LOOPS):
-            raise ScheduleError(f"group {name}: loops is {self.loops!r}: name each of {SHARED_LOOPS} at most once")
+            raise ScheduleError(f"group {self.name}: loops is {self.loops!r}: name each of {SHARED_LOOPS} at most once")
         if self.trips.X > 1 and "X" not in self.loops:
-            raise ScheduleError(f"group {name}: it shares X but loops {self.loops!r} does not say where X stands")
+            raise ScheduleError(f"group {self.name}: it shares X but loops {self.loops!r} does not say where X stands")
         if min(self.trips) < 1:
-            raise ScheduleError(f"group {name}: trips are {self.trips}: each is at least 1")
+            raise ScheduleError(f"group {self.name}: trips are {self.trips}: each is at least 1")
 
     @property
     def nesting(self) -> str:
@@ -112,13 +114,19 @@ class Group:
         """The group as messages call it."""
         return "+".join(self.layers)
 
+    def x_dim(self, layer: str) -> str | None:
+        """The dim of a layer that the channel loop is a part of: K in its producer, C in its consumer."""
+        if self.trips.X == 1:
+            return None
+        return "K" if layer == self.layers[0] else "C"
+
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a network runs on an accelerator."""
+    """How a network runs on a machine."""
 
     workload: Workload
-    hardware: Hardware
+    machine: Machine
     groups: tuple[Group, ...]
     mappings: MappingOf[str, Mapping]
     made_by: MappingOf[str, str | int] = field(default_factory=dict[str, str | int])
@@ -129,8 +137,9 @@ class Schedule:
         for name in listed:
             if name not in known:
                 raise ScheduleError(f"groups name {name!r}, which is not a layer of workload {self.workload.name!r}")
-            if listed.count(name) > 1:
-                raise ScheduleError(f"groups list layer {name!r} twice: list every layer once")
+        if len(set(listed)) < len(listed):
+            twice = next(name for name in listed if listed.count(name) > 1)
+            raise ScheduleError(f"groups list layer {twice!r} twice: list every layer once")
         if missing := sorted(known - set(listed)):
             raise ScheduleError(f"groups leave out {', '.join(map(repr, missing))}: list every layer once")
         macs = {layer.name for layer in self.workload.layers if layer.is_mac}
@@ -140,6 +149,13 @@ class Schedule:
             raise ScheduleError(
                 f"mappings name {', '.join(map(repr, extra))}: only mac layers of the workload have one"
             )
+        nodes, memories = len(self.machine.nodes), len(self.machine.memories)
+        for name, mapping in self.mappings.items():
+            if (len(mapping.factors), len(mapping.orders)) != (nodes, memories):
+                raise ScheduleError(
+                    f"the mapping of {name!r} is for a machine of {len(mapping.factors)} nodes and "
+                    f"{len(mapping.orders)} memories; {self.machine.name} has {nodes} and {memories}"
+                )
 
     @cached_property
     def group_of(self) -> dict[str, Group]:
@@ -160,7 +176,3 @@ class Schedule:
     def is_fused(self, edge: Edge) -> bool:
         """Whether a tensor stays on chip: both ends are in one group."""
         return edge.target in self.group_of[edge.source].layers
-
-    def channel_loop(self, group: Group) -> tuple[str, str] | None:
-        """(u, v) of the channel loop, whose X is part of u's K and v's C; None where the group shares no X."""
-        return (group.layers[0], group.layers[1]) if group.trips.X > 1 and len(group.layers) == 2 else None

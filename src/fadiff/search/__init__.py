@@ -1,4 +1,4 @@
-"""Search: every method that turns a workload and an accelerator into a schedule."""
+"""Search: one driver, one budget, one incumbent; a room for each family of methods."""
 
 from fadiff.search.driver import Incumbent, Result, Settings, Status
 from fadiff.search.greedy import greedy

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
-from fadiff.schedule.legality import violations
+from fadiff.schedule.rules import violations
 from fadiff.search.deadline import OutOfTimeError
 
 if TYPE_CHECKING:
-    from fadiff.hardware import Hardware
+    from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
     from fadiff.workload import Workload
 
@@ -117,7 +117,7 @@ class Settings:
         return self.deadline - time.monotonic()
 
 
-Method = Callable[["Workload", "Hardware", Settings, Incumbent], Iterator[Status]]
+Method = Callable[["Workload", "Machine", Settings, Incumbent], Iterator[Status]]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Result:
 
 def search(
     workload: Workload,
-    hardware: Hardware,
+    machine: Machine,
     method: Method,
     settings: Settings,
     *,
@@ -155,13 +155,13 @@ def search(
     from fadiff.search.greedy import greedy
 
     began = time.monotonic()
-    if not any(hardware.pj):
-        raise FadiffError(f"all energies of {hardware.name!r} are 0, and so is every EDP: give some pj a value above 0")
+    if not any((machine.mac_pj, *(energy for m in machine.memories for energy in (m.read_pj, m.write_pj)))):
+        raise FadiffError(f"all energies of {machine.name!r} are 0, and so is every EDP: give some pj a value above 0")
     settings = replace(settings, deadline=began + budget_seconds)
     incumbent = Incumbent(settings.objective)
-    first = incumbent.offer(greedy(workload, hardware))
+    first = incumbent.offer(greedy(workload, machine))
     if first is None:
-        raise FadiffError(f"no legal schedule of {workload.name!r} on {hardware.name!r} was found")
+        raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
     incumbent.found = None
     stopped: Literal["done", "budget", "interrupt"] = "done"
     trace: list[TracePoint] = []
@@ -186,7 +186,7 @@ def search(
 
     try:
         note(Status("greedy"))
-        for status in method(workload, hardware, settings, incumbent):
+        for status in method(workload, machine, settings, incumbent):
             note(status)
             if settings.seconds_left <= 0:
                 break

@@ -1,144 +1,107 @@
 """A deterministic heuristic: each layer on its own, tiles grown by the best single step until none helps.
 
-A mapping starts with every loop at L3. A step moves one prime factor of one dim from one slot to another, and takes
-the best of six orders of the L3 loops; of all steps that fit, the one with the lowest energy x latency of the layer
-is taken. All steps of all layers are priced in one batched call.
+A mapping starts with the array as full as it gets and every loop at the first memory. A step takes a prime factor of a
+dim from there to a node further in; of all steps that fit, the one with the lowest energy x latency of the layer is
+taken. All steps of all different layers are priced in one batched call.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from fadiff.cost.arrays import MappingArrays, fuse, pack_edges, pack_hardware, pack_layers
-from fadiff.cost.model import layer_costs
 from fadiff.errors import FadiffError
-from fadiff.schedule import Group, Mapping, Schedule
-from fadiff.search.space import ORDER1, ORDER2, ORDERS3, prime_factors, useful_slots
-from fadiff.workload import DIMS, Dims, Workload
+from fadiff.schedule import Group, Schedule
+from fadiff.search.exact.assemble import to_mapping
+from fadiff.search.exact.climb import Mapped, Moves, moved, price
+from fadiff.search.exact.conditions import NO_MOVE, Condition, Task, as_moves, order_moves
+from fadiff.search.exact.menus import Menu, full_array, outermost, subset
+from fadiff.search.space import prime_factors, settle
+from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
     from jax import Array
-    from numpy.typing import NDArray
 
-    from fadiff.hardware import Hardware
+    from fadiff.hardware import Machine
+    from fadiff.workload import Workload
 
-    FloatArray = NDArray[np.float64]
-
-
-class Step(NamedTuple):
-    """Move a prime factor of a dim from one slot to another."""
-
-    dim: int
-    source: int
-    target: int
-    prime: int
+LARGEST_PRIME = 47
+"""Primes above do not move in one step: tiles that large are reached by others."""
 
 
-def greedy(workload: Workload, hardware: Hardware) -> Schedule:
+def greedy(workload: Workload, machine: Machine) -> Schedule:
     """A legal schedule without fusion, in well under a second per network."""
-    factors, orders = _climb(workload, hardware)
-    mappings: dict[str, Mapping] = {}
-    for i, layer in enumerate(workload.layers):
-        if layer.is_mac:
-            spatial, l0, l1, l2, l3 = (Dims(*map(int, factors[slot, :, i])) for slot in range(5))
-            mappings[layer.name] = Mapping(spatial, l0, l1, l2, l3, order2=ORDER2, order3=ORDERS3[int(orders[i])])
+    task = Task(workload, machine, dtype=np.float64)
+    conditions = {layer.name: task.alone(layer.name) for layer in workload.layers if layer.is_mac}
+    different = list(dict.fromkeys(conditions.values()))
+    menus = _climb(task, different) if different else {}
+    mappings = {name: to_mapping(task, condition, menus[condition]) for name, condition in conditions.items()}
     groups = tuple(Group((name,)) for name in workload.topological)
-    return Schedule(workload, hardware, groups, mappings, made_by={"method": "greedy"})
+    return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"})
 
 
-def _climb(workload: Workload, hardware: Hardware) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Factors ``[slot, dim, layer]`` and the number of the L3 order of each layer."""
-    layers = pack_layers(workload)
-    count = len(workload.layers)
-    steps = _steps(workload, hardware)
-    factors = np.ones((5, 8, count))
-    factors[4] = np.where(cast("FloatArray", layers.is_mac), cast("FloatArray", layers.size), 1)
-    price = _Pricing(workload, hardware)
-    best, orders = price(factors[:, :, None, :])
-    best, orders = best[0], orders[0]
-    if not np.isfinite(best).all():
-        raise FadiffError(_too_large(workload, hardware, int(np.argmin(np.isfinite(best)))))
-    while steps:
-        moved = np.repeat(factors[:, :, None, :], len(steps), axis=2)
-        possible = np.empty((len(steps), count), dtype=bool)
-        for i, step in enumerate(steps):
-            possible[i] = factors[step.source, step.dim] % step.prime == 0
-            moved[step.source, step.dim, i] = factors[step.source, step.dim] / np.where(possible[i], step.prime, 1)
-            moved[step.target, step.dim, i] = factors[step.target, step.dim] * np.where(possible[i], step.prime, 1)
-        prices, tried = price(moved)
-        prices = np.where(possible, prices, np.inf)
-        chosen = prices.argmin(axis=0)
-        rows = np.arange(count)
-        improves = prices[chosen, rows] < best * (1 - 1e-9)
-        if not improves.any():
-            return factors, orders
-        factors = np.where(improves, moved[:, :, chosen, rows], factors)
-        best = np.where(improves, prices[chosen, rows], best)
-        orders = np.where(improves, tried[chosen, rows], orders)
-    return factors, orders
+def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Menu]:
+    """A mapping of each layer on its own."""
+    rows = task.rows(conditions, [task.all_room] * len(conditions), (1.0, 1.0))
+    tile, moves = rows.fusion.tile, _steps(task, conditions)
 
-
-def _too_large(workload: Workload, hardware: Hardware, layer: int) -> str:
-    """What a layer that fits in no way lacks, with tiles of one word: every bank of L1 and two words of L2."""
-    name = workload.layers[layer].name
-    lacks = [
-        f"{needed:,} bytes of {level}, {there:,} are there ({needed - there:,} too few)"
-        for level, needed, there in (
-            ("L1", 4 * hardware.cols, hardware.usable_l1_bytes),
-            ("L2", 2, hardware.usable_l2_bytes),
+    def priced(factors: Array, order: Array, near: Mapped | None = None) -> Mapped:
+        """Prices near a mapping: relative changes of energy and latency added up."""
+        weighed = (
+            rows if near is None else rows._replace(energy_weight=1 / near.energy_pj, cycles_weight=1 / near.cycles)
         )
-        if needed > there
-    ]
-    return f"layer {name!r} fits {hardware.name} in no way: even with tiles of one word it needs {' and '.join(lacks)}"
+        return price(task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)
+
+    def start(factors: list[np.ndarray]) -> Mapped:
+        order = np.zeros((len(task.machine.memories), len(conditions)), dtype=np.int32)
+        return priced(settle(cast("Array", np.stack(factors, axis=-1)), tile), cast("Array", order))
+
+    best = start([full_array(task, condition).factors for condition in conditions])
+    best = _where(np.isfinite(best.price), best, start([outermost(task).factors] * len(conditions)))
+    if not np.isfinite(best.price).all():
+        raise FadiffError(_too_large(task, conditions[int(np.argmin(np.isfinite(best.price)))]))
+    while True:
+        tried = priced(*moved(best.factors[:, :, None], best.order[:, None], moves, tile[:, None]), best)
+        chosen = np.asarray(tried.price).argmin(axis=0)
+        taken = Mapped(*(values[..., chosen, np.arange(len(conditions))] for values in tried))
+        falls = np.asarray(taken.energy_pj * taken.cycles < best.energy_pj * best.cycles * (1 - 1e-9))
+        better = falls & np.isfinite(taken.price)
+        if not better.any():
+            return {condition: subset(best, slice(i, i + 1)) for i, condition in enumerate(conditions)}
+        best = _where(better, taken, best)
 
 
-def _steps(workload: Workload, hardware: Hardware) -> list[Step]:
-    """Every step that some layer may take."""
-    macs = [layer for layer in workload.layers if layer.is_mac]
-    steps: list[Step] = []
+def _where(mask: np.ndarray, new: Mapped, old: Mapped) -> Mapped:
+    return Mapped(*(cast("Array", np.where(mask, a, b)) for a, b in zip(new, old, strict=True)))
+
+
+def _steps(task: Task, conditions: list[Condition]) -> Moves:
+    """Every step that some layer may take: primes of its dims, and 2 and 3, from the first memory to a node further in.
+
+    The first step changes nothing.
+    """
+    steps = [NO_MOVE, *order_moves(task.space)]
     for d, dim in enumerate(DIMS):
-        primes = sorted({prime for layer in macs for prime, _ in prime_factors(layer.dims[d])})
-        slots = useful_slots(dim, hardware)
-        steps += [Step(d, a, b, prime) for prime in primes for a in slots for b in slots if a != b]
-    return steps
+        sizes = {condition.tile[d] for condition in conditions} - {1}
+        primes = {prime for size in sizes for prime, _ in prime_factors(size) if prime <= LARGEST_PRIME}
+        for prime in sorted(primes | {2, 3}) if sizes else ():
+            steps += [(d, 0, node, prime, 0, -1, 0) for node in task.space.nodes[dim][1:]]
+    return as_moves(np.array(steps).T[:, :, None])
 
 
-class _Pricing:
-    """Energy x latency of each layer on its own, in the best L3 order; infinite where the mapping does not fit."""
-
-    def __init__(self, workload: Workload, hardware: Hardware) -> None:
-        count, orders = len(workload.layers), len(ORDERS3)
-        self.layers = pack_layers(workload)
-        self.hardware = hardware
-        self.arrays = pack_hardware(hardware)
-        ones = cast("Array", np.ones((5, 1, 1, count)))
-        self.fusion = fuse(
-            pack_edges(workload), cast("Array", np.zeros((1, 1, len(workload.edges)))), ones, ones, ones[:2]
-        )
-        fixed = [np.broadcast_to(_ranks(order), (orders, 8)) for order in (ORDER1, ORDER2)]
-        ranks = np.stack([*fixed, np.array([_ranks(order) for order in ORDERS3])])
-        self.rank = cast("Array", ranks.transpose(0, 2, 1)[:, :, :, None, None])
-        rows = [DIMS.index(d) for d in hardware.spatial_rows]
-        cols = [DIMS.index(d) for d in hardware.spatial_cols]
-        self.axes = ((rows, hardware.rows), (cols, hardware.cols))
-
-    def __call__(self, factors: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
-        """`factors` ``[slot, dim, candidate, layer]`` -> price and order, each ``[candidate, layer]``."""
-        wide = cast("Array", factors[:, :, None])
-        mapping = MappingArrays(spatial=wide[0], temporal=wide[1:], rank=self.rank)
-        costs = layer_costs(self.layers, mapping, self.fusion, self.arrays)
-        price = cast("FloatArray", costs.energy.total * costs.cycles.total)
-        order = price.argmin(axis=0)
-        columns = factors[0, 2] * factors[0, 0]
-        need1 = 4 * cast("FloatArray", costs.tiles.output1)[0] * self.hardware.cols / columns
-        need2 = cast("FloatArray", costs.tiles.weight2 + costs.tiles.input2)[0]
-        fits = (need1 <= self.hardware.usable_l1_bytes) & (need2 <= self.hardware.usable_l2_bytes)
-        for dims, there in self.axes:
-            fits &= factors[0, dims].prod(axis=0) <= there
-        return np.where(fits, price.min(axis=0), np.inf), order
-
-
-def _ranks(order: str) -> list[int]:
-    return [order.index(dim) for dim in DIMS]
+def _too_large(task: Task, condition: Condition) -> str:
+    """What a layer that fits in no way lacks, with tiles of one value."""
+    machine, name = task.machine, task.layer(condition).name
+    innermost = machine.structure.keepers("O")[-1]
+    lacks: list[str] = []
+    for node, memory in zip(machine.structure.memories[1:], machine.memories[1:], strict=True):
+        of_o = machine.bits.sums if node == innermost else machine.bits.O
+        bits = {"W": machine.bits.W, "I": machine.bits.I, "O": of_o}
+        needed = sum(bits[tensor] for tensor in memory.keeps) / 8
+        if needed > memory.usable_bytes:
+            lacks.append(
+                f"{needed:g} bytes of {memory.name} for one value of {' and '.join(memory.keeps)}, "
+                f"{memory.usable_bytes:g} are there ({needed - memory.usable_bytes:g} too few)"
+            )
+    return f"layer {name!r} fits {machine.name} in no way: it needs {' and '.join(lacks)}"

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError
-from fadiff.hardware import Hardware, load_hardware
+from fadiff.hardware import Machine, load_machine
 from fadiff.search.driver import OBJECTIVES, Incumbent, Method, Objective, Result, Settings, Status, search
 from fadiff.workload import Workload, load_model
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from fadiff.cost import Evaluation
 
 DEFAULT_BUDGET_SECONDS = 60.0
+DEFAULT_METHOD = "joint"
 
 
-def _only_greedy(workload: Workload, hardware: Hardware, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+def _only_greedy(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
     """The driver starts from the greedy schedule, so there is nothing left to do."""
     return iter(())
 
@@ -29,7 +30,7 @@ def _only_greedy(workload: Workload, hardware: Hardware, settings: Settings, inc
 def _lazily(module: str, name: str, extra: str = "") -> Method:
     """A method of a module that is imported when the method first runs; `extra` names what it needs installed."""
 
-    def method(workload: Workload, hardware: Hardware, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+    def method(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
         from fadiff.search.programs import stepwise
 
         try:
@@ -40,43 +41,45 @@ def _lazily(module: str, name: str, extra: str = "") -> Method:
             raise FadiffError(
                 f"method {name!r} needs {missing.name}: pip install 'fadiff-scheduler[{extra}]'"
             ) from None
-        return stepwise(found(workload, hardware, settings, incumbent))
+        return stepwise(found(workload, machine, settings, incumbent))
 
     return method
 
 
 METHODS: dict[str, Method] = {
-    "gradient": _lazily("joint", "joint"),
+    "joint": _lazily("joint", "joint"),
+    "climb": _lazily("joint", "climb"),
     "descent": _lazily("joint", "descent"),
     "layerwise": _lazily("layerwise", "layerwise"),
     "layerwise-tuned": _lazily("layerwise", "layerwise_tuned"),
-    "genetic": _lazily("genetic", "genetic", extra="baselines"),
-    "bayesian": _lazily("bayesian", "bayesian", extra="baselines"),
-    "random": _lazily("random_search", "random_search"),
+    "genetic": _lazily("evolutionary.genetic", "genetic", extra="baselines"),
+    "bayesian": _lazily("evolutionary.bayesian", "bayesian", extra="baselines"),
+    "random": _lazily("evolutionary.random_search", "random_search"),
     "greedy": _only_greedy,
 }
 """Search methods by name."""
+ALIASES = {"gradient": "joint"}
+"""Former names."""
 UNFUSED_METHODS = frozenset({"layerwise", "layerwise-tuned", "greedy"})
 """Methods that never fuse."""
 
 
 def optimize(
     model: Workload | str,
-    hardware: Hardware | str,
+    hardware: Machine | str,
     *,
-    method: str = "gradient",
+    method: str = DEFAULT_METHOD,
     budget_seconds: float = DEFAULT_BUDGET_SECONDS,
     seed: int = 0,
     restarts: int | None = None,
     objective: Objective = "edp",
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
-    """Find a schedule of a network on an accelerator, each given as a value, a name or a file.
+    """Find a schedule of a network on a machine, each given as a value, a name or a file.
 
     `watch` is called after every step with the status, the incumbent and the seconds so far. Same seed, same machine:
     the same schedule, unless the budget ended the search early (``result.stopped``).
 
-    >>> from fadiff import optimize
     >>> result = optimize("mobilenet_v1", "gemmini-small", method="greedy")
     >>> result.best.edp_uj_cycles == result.greedy.edp_uj_cycles
     True
@@ -90,10 +93,10 @@ def optimize(
     if restarts is not None and restarts < 1:
         raise FadiffError(f"restarts is {restarts}: it is at least 1")
     workload = load_model(model) if isinstance(model, str) else model
-    machine = load_hardware(hardware) if isinstance(hardware, str) else hardware
+    machine = load_machine(hardware) if isinstance(hardware, str) else hardware
     settings = Settings(seed=seed, restarts=restarts, objective=objective)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
-    return replace(found, best=_signed(found.best, method, seed))
+    return replace(found, best=_signed(found.best, ALIASES.get(method, method), seed))
 
 
 def _signed(evaluation: Evaluation, method: str, seed: int) -> Evaluation:
@@ -103,10 +106,10 @@ def _signed(evaluation: Evaluation, method: str, seed: int) -> Evaluation:
 
 
 def find_method(name: str) -> Method:
-    """A method by name."""
-    if name in METHODS:
-        return METHODS[name]
-    close = get_close_matches(name, METHODS, n=1)
+    """A method by name, or by a former one."""
+    if (found := METHODS.get(ALIASES.get(name, name))) is not None:
+        return found
+    close = get_close_matches(name, [*METHODS, *ALIASES], n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise FadiffError(f"method {name!r} is unknown{hint}: use one of {', '.join(METHODS)}")
 

@@ -1,96 +1,64 @@
-"""What tests of the page share: quick stand-ins for the two analyses that search and compile, and schedules to show."""
+"""What tests of the page share: schedules to show, on machines of all kinds, and stand-ins for what a search says."""
 
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 
-import pytest
-
-from fadiff import (
-    Dims,
-    Group,
-    Input,
-    Layer,
-    Mapping,
-    Schedule,
-    Workload,
-    evaluate,
-    greedy,
-    load_hardware,
-    load_schedule,
-)
-from fadiff.cost import Evaluation
-from fadiff.report.compare import compare_schedules
-from fadiff.report.html import payload as payload_module
-from fadiff.report.html import report_html
-from fadiff.report.opponents import Opponents
-from fadiff.report.search_trace import SearchTrace, parse_trace
-from fadiff.report.what_if import Sensitivity, WhatIf
-from fadiff.report.why_not import Merged, NotFused
+from examples import FIRST, first, second
+from fadiff.analysis.compare import compare_schedules
+from fadiff.analysis.search_trace import SearchTrace, parse_trace
+from fadiff.cost.evaluate import evaluate
+from fadiff.hardware import Memory, load_machine
+from fadiff.report.html import Extras, Rival, report_html
+from fadiff.schedule import Group, Mapping, Schedule
+from fadiff.schedule.file import read_schedule
+from fadiff.workload import Dims, Input, Layer, Workload
 from fadiff.workload.zoo.cnn import resnet
+from report.plans import deep, plain
 
-SCHEDULES = Path(__file__).resolve().parents[2] / "data" / "schedules"
 HOSTILE = "</script><script>alert(1)</script>\"'<!--&amp;"
 """A name that would end the script or an attribute if it were not escaped."""
 
 
-def why_not(evaluation: Evaluation) -> tuple[NotFused, ...]:
+def why_not(schedule: Schedule) -> list[dict[str, object]]:
     """A reason of each kind in turn, for every tensor that is not fused."""
-    schedule = evaluation.schedule
     apart = [edge for edge in schedule.workload.edges if not schedule.is_fused(edge)]
-    merged = Merged(("a", "b"), {"P": 4}, 5000, 1_258_291, 4_823_449, 0.012, 0.02, 0.031)
-    return tuple(
-        NotFused(
-            edge.source,
-            edge.target,
-            edge.port,
-            schedule.workload[edge.source].stored_words,
-            "no gain" if i % 2 else "capacity",
-            "its buffers need more",
-            "would save 1.2 MB but refetch 4.6 MB of weights" if i % 2 else "needs 96 KB more L2",
-            None if i % 2 else 98304,
-            None,
-            merged if i % 2 else None,
-        )
+    return [
+        {
+            "source": edge.source,
+            "target": edge.target,
+            "bytes": schedule.workload[edge.source].stored_words,
+            "cause": "no gain" if i % 2 else "capacity",
+            "sentence": "would save 1.2 MB but refetch 4.6 MB of weights" if i % 2 else "needs 96 KB more",
+            "missing_bytes": None if i % 2 else 98304,
+            "edp_change": 0.031 if i % 2 else None,
+        }
         for i, edge in enumerate(apart)
-    )
+    ]
 
 
-def what_if(evaluation: Evaluation) -> WhatIf:
+def what_if() -> dict[str, object]:
     """Two sensitivities, one of a fixed schedule and one of a mapping that follows."""
-    fixed = Sensitivity(
-        "l3_pj", "DRAM energy", "pJ/word", 100.0, "fixed schedule", 0.39, 0.39, 0.0, 0.39, 1e6, 0.39, None, "stays"
+    fixed = {"label": "DRAM energy", "value": 100.0, "unit": "pJ/word", "meaning": "stays", "elasticity": 0.39}
+    fixed |= {"energy_elasticity": 0.39, "cycles_elasticity": 0.0, "elasticity_shrinking": 0.39}
+    fixed |= {"doubled_edp_change": 0.39, "access_energy_elasticity": None}
+    follows = {
+        "label": "scratchpad capacity",
+        "value": 524288.0,
+        "unit": "bytes",
+        "meaning": "grow",
+        "elasticity": -0.05,
+    }
+    follows |= {"energy_elasticity": -0.03, "cycles_elasticity": -0.02, "elasticity_shrinking": None}
+    follows |= {"doubled_edp_change": None, "access_energy_elasticity": 0.02}
+    return {"caveat": "All numbers are local.", "sensitivities": [fixed, follows]}
+
+
+def rivals(schedule: Schedule) -> tuple[Rival, ...]:
+    """Nothing fused and nothing kept, in both places."""
+    price = evaluate(plain(schedule.workload, schedule.machine))
+    return (
+        Rival("best unfused", "the best schedule found without fusion", price),
+        Rival("greedy", "the greedy heuristic", price),
     )
-    follows = Sensitivity(
-        "l2_bytes",
-        "L2 capacity",
-        "bytes",
-        524288.0,
-        "mapping follows",
-        -0.05,
-        -0.03,
-        -0.02,
-        None,
-        -3.0,
-        None,
-        0.02,
-        "grow",
-    )
-    return WhatIf(evaluation.edp_uj_cycles, (fixed, follows), "All numbers are local.")
-
-
-@contextmanager
-def quick_analyses():
-    """Leave out what takes seconds: the rest of the payload is real."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(payload_module, "why_not", why_not)
-        patch.setattr(payload_module, "what_if", what_if)
-        yield
-
-
-def rivals(schedule: Schedule) -> Opponents:
-    """The greedy schedule in both places."""
-    price = evaluate(greedy(schedule.workload, schedule.hardware))
-    return Opponents(price, price)
 
 
 def trace() -> SearchTrace:
@@ -113,42 +81,59 @@ def trace() -> SearchTrace:
 
 
 def page(schedule: Schedule, *, searched: bool = False, other: Schedule | None = None) -> str:
-    """The page of a schedule, with quick analyses."""
-    with quick_analyses():
-        return report_html(
-            evaluate(schedule),
-            rivals(schedule),
+    """The page of a schedule, with everything that a search could say about it."""
+    return report_html(
+        evaluate(schedule),
+        Extras(
+            rivals=rivals(schedule),
             trace=trace() if searched else None,
             comparison=None if other is None else compare_schedules(evaluate(other), evaluate(schedule)),
-        )
+            why_not=why_not(schedule),
+            what_if=what_if(),
+        ),
+    )
+
+
+def bare(schedule: Schedule) -> str:
+    """The page of a schedule about which nothing else is known."""
+    return report_html(evaluate(schedule))
 
 
 def small() -> Schedule:
     """A residual block of four layers, fused."""
-    return load_schedule(SCHEDULES / "small" / "r1_resid.json")
+    return first("r1_resid")
+
+
+def cores() -> Schedule:
+    """A residual block on a machine of five memories and three axes."""
+    return second("cores_residual")
 
 
 def large() -> Schedule:
     """A network of 29 layers in two groups."""
-    return load_schedule(SCHEDULES / "resnet18.gemmini-large.fused.json")
+    return read_schedule(FIRST / "resnet18.gemmini-large.fused.json")[0]
 
 
 def long() -> Schedule:
     """A residual network of 206 layers, nothing fused."""
     network = resnet("resnet152", (3, 8, 36, 3), bottleneck=True, batch=1, size=64)
-    return greedy(network, load_hardware("gemmini-large"))
+    return plain(network, load_machine("gemmini-large"))
 
 
 def hostile() -> Schedule:
-    """Two layers with names that are markup."""
-    first = Layer(HOSTILE, "mac", Dims(N=4, K=8, C=8), (Input(None),))
-    second = Layer(f"b{HOSTILE}", "mac", Dims(N=4, K=8, C=8), (Input(HOSTILE),))
-    workload = Workload(f"net {HOSTILE}", (first, second))
-    mapping = Mapping(spatial=Dims(K=8, C=8), l0=Dims(N=4))
+    """Two layers and the nodes of a machine with names that are markup."""
+    layers = (
+        Layer(HOSTILE, "mac", Dims(N=4, K=8, C=8), (Input(None),)),
+        Layer(f"b{HOSTILE}", "mac", Dims(N=4, K=8, C=8), (Input(HOSTILE),)),
+    )
+    machine = load_machine("gemmini-small")
+    nodes = tuple(replace(node, name=f"{node.name} {HOSTILE}") for node in machine.nodes)
+    machine = replace(machine, name=f"m {HOSTILE}", nodes=nodes)
+    mapping = Mapping.of(machine, {nodes[2].name: Dims(K=8), nodes[4].name: Dims(C=8), nodes[5].name: Dims(N=4)})
     made_by = {"method": HOSTILE, "command": f"fadiff optimize '{HOSTILE}'"}
-    groups = (Group((first.name,)), Group((second.name,)))
-    machine = load_hardware("gemmini-small")
-    return Schedule(workload, machine, groups, {first.name: mapping, second.name: mapping}, made_by)
+    groups = tuple(Group((layer.name,)) for layer in layers)
+    mappings = {layer.name: mapping for layer in layers}
+    return Schedule(Workload(f"net {HOSTILE}", layers), machine, groups, mappings, made_by)
 
 
 WORDY = "StatefulPartitionedCall/MODEL/block_{0}_expand_BN/FusedBatchNormV3;model/block_{0}_depthwise/Conv2D_{0}"
@@ -156,10 +141,15 @@ WORDY = "StatefulPartitionedCall/MODEL/block_{0}_expand_BN/FusedBatchNormV3;mode
 
 
 def wordy() -> Schedule:
-    """A chain of layers with such names, nothing fused."""
+    """A chain of layers with such names, on a machine of twelve memories, nothing fused."""
     names = [WORDY.format(i) for i in range(8)]
     sources = [None, *names[:-1]]
     layers = (
         Layer(name, "mac", Dims(N=4, K=8, C=8), (Input(source),)) for name, source in zip(names, sources, strict=True)
     )
-    return greedy(Workload("wordy", tuple(layers)), load_hardware("gemmini-small"))
+    machine = deep(12)
+    longer = tuple(
+        replace(node, name=f"{node.name} of the innermost MODEL") if isinstance(node, Memory) else node
+        for node in machine.nodes
+    )
+    return plain(Workload("wordy", tuple(layers)), replace(machine, nodes=longer))

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
-import fadiff
+from examples import SECOND_FILES
+from fadiff.hardware import load_machine
+from fadiff.report import html
 from fadiff.report.html.page import SCRIPTS, STYLES, fill, script_json
-from fadiff.search.greedy import greedy
+from fadiff.schedule.file import read_schedule
 from fadiff.workload import load_model
-from report.html.samples import HOSTILE, hostile, large, long, page, small
+from report.html.samples import HOSTILE, bare, cores, hostile, large, long, page, small
+from report.plans import plain
 
-ASSETS = Path(fadiff.__file__).parent / "report" / "html" / "assets"
+ASSETS = Path(html.__file__).parent / "assets"
 MOST_BYTES = 6_000_000
 
 
@@ -61,8 +64,9 @@ def test_names_that_are_markup_stay_names():
     assert len(reader.all("script")) == 2
     data = json.loads(reader.texts["script"][0])
     assert [layer["name"] for layer in data["layers"]] == [HOSTILE, f"b{HOSTILE}"]
-    assert reader.texts["h1"] == [f"net {HOSTILE} on gemmini-small"]
-    assert reader.texts["title"] == [f"net {HOSTILE} on gemmini-small: schedule report"]
+    assert data["machine"]["memories"][1]["name"] == f"scratchpad {HOSTILE}"
+    assert reader.texts["h1"] == [f"net {HOSTILE} on m {HOSTILE}"]
+    assert reader.texts["title"] == [f"net {HOSTILE} on m {HOSTILE}: schedule report"]
     labels = [node["aria-label"] for node in classed(reader, "g", "node")]
     assert any(label is not None and label.startswith(f"{HOSTILE}: ") for label in labels)
     assert "alert(1)</script" not in text
@@ -81,7 +85,7 @@ def test_every_layer_and_tensor_is_in_every_picture_once():
     for i, edge in enumerate(schedule.workload.edges):
         mine = [found for found in edges if found["data-edge"] == str(i)]
         assert len(mine) == pictures
-        kept = "chip" if schedule.is_fused(edge) else "dram"
+        kept = "chip" if schedule.is_fused(edge) else "away"
         assert {found["class"] for found in mine} == {f"edge {kept}"}
 
 
@@ -116,7 +120,7 @@ def test_the_same_schedule_gives_the_same_bytes():
 
 
 def test_the_bytes_do_not_depend_on_the_order_of_sets():
-    code = "import zlib\nfrom report.html.samples import page, small\nprint(zlib.crc32(page(small()).encode()))"
+    code = "import zlib\nfrom next.report.html.samples import cores, page\nprint(zlib.crc32(page(cores()).encode()))"
     tests = Path(__file__).resolve().parents[2]
     found = {
         subprocess.run(
@@ -133,13 +137,29 @@ def test_the_bytes_do_not_depend_on_the_order_of_sets():
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet50"])
 def test_the_page_of_a_network_of_the_zoo_is_small(name: str):
-    schedule = greedy(load_model(name), fadiff.load_hardware("gemmini-large"))
+    schedule = plain(load_model(name), load_machine("gemmini-large"))
     assert len(page(schedule, searched=True).encode()) < MOST_BYTES / 4
 
 
 def test_a_long_network_has_a_picture_of_the_whole():
     assert len(classed(Reader(page(long())), "svg", "whole")) == 1
     assert len(classed(Reader(page(small())), "svg", "whole")) == 0
+
+
+def test_a_page_needs_nothing_but_the_schedule():
+    data = json.loads(Reader(bare(cores())).texts["script"][0])
+    assert data["why_not"] == data["summary"]["rivals"] == []
+    assert data["what_if"] is data["search"] is data["compare"] is None
+
+
+@pytest.mark.parametrize("path", SECOND_FILES, ids=lambda path: path.stem)
+def test_every_machine_has_a_page_in_its_own_names(path: Path):
+    schedule = read_schedule(path)[0]
+    data = json.loads(Reader(bare(schedule)).texts["script"][0])
+    names = [node.name for node in schedule.machine.nodes]
+    assert [node["name"] for node in data["machine"]["nodes"]] == names
+    assert [node["name"] for node in data["summary"]["nodes"]] == [*names, "MACs"]
+    assert {access["memory"] for access in data["accesses"]} <= set(names)
 
 
 def test_every_asset_is_in_the_page_once():
@@ -160,8 +180,8 @@ def test_numbers_that_are_no_numbers_never_reach_the_page():
         script_json({"a": float("nan")})
 
 
-@pytest.mark.parametrize("name", ["labels", "page", "summary"])
+@pytest.mark.parametrize("name", ["labels", "html.page", "html.summary"])
 def test_examples_in_docstrings_run(name: str):
-    failed, tried = doctest.testmod(import_module(f"fadiff.report.html.{name}"))
+    failed, tried = doctest.testmod(import_module(f"fadiff.report.{name}"))
     assert tried > 0
     assert failed == 0

@@ -1,21 +1,23 @@
 """The picture of a network: nothing overlaps, no line crosses a layer, every tensor ends where it is read."""
 
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff import Dims, Group, Input, Layer, Mapping, Schedule, Workload, load_hardware, load_model, load_schedule
+from examples import FIRST
+from fadiff.hardware import load_machine
 from fadiff.report.layout import Box, Drawing, draw
 from fadiff.report.layout.ranks import cells
 from fadiff.report.layout.routes import places
 from fadiff.report.layout.rows import wrap
-from fadiff.search.greedy import greedy
+from fadiff.schedule import Group, Mapping, Schedule
+from fadiff.schedule.file import read_schedule
+from fadiff.workload import Dims, Input, Layer, Workload, load_model
+from report.plans import plain
 
-SCHEDULES = Path(__file__).resolve().parents[2] / "data" / "schedules"
-MACHINE = load_hardware("gemmini-small")
+MACHINE = load_machine("gemmini-small")
 
 
 @st.composite
@@ -36,7 +38,7 @@ def networks(drawn: st.DrawFn) -> Schedule:
     order = workload.topological
     cuts = drawn(st.sets(st.integers(0, count)))
     groups = tuple(Group(order[a:b]) for a, b in pairwise(sorted({0, count, *cuts})))
-    mappings = {layer.name: Mapping(l3=layer.dims) for layer in layers if layer.is_mac}
+    mappings = {layer.name: Mapping.of(MACHINE, {"DRAM": layer.dims}) for layer in layers if layer.is_mac}
     return Schedule(workload, MACHINE, groups, mappings)
 
 
@@ -88,7 +90,7 @@ def test_no_line_crosses_a_layer_and_no_two_layers_overlap(schedule: Schedule, r
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "bert-base"])
 @pytest.mark.parametrize("room", [360.0, 1120.0])
 def test_networks_of_the_zoo_are_drawn_within_their_room(name: str, room: float):
-    schedule = greedy(load_model(name), MACHINE)
+    schedule = plain(load_model(name), MACHINE)
     drawing = draw(schedule, room)
     check(schedule, drawing)
     assert drawing.width < room + 90  # lines beside the rows take a little more
@@ -115,13 +117,13 @@ def test_edges_lead_to_higher_ranks_and_no_cell_is_shared(schedule: Schedule):
 
 
 def test_a_chain_is_one_straight_lane():
-    schedule = greedy(load_model("vgg16"), MACHINE)
+    schedule = plain(load_model("vgg16"), MACHINE)
     assert {cell.lane for cell in cells(schedule.workload).values()} == {0}
     assert all(len({y for _, y in line.points}) == 1 for line in draw(schedule, 1e6).lines)
 
 
 def test_a_residual_runs_over_the_layers_it_skips():
-    schedule = load_schedule(SCHEDULES / "resnet18.gemmini-large.fused.json")
+    schedule = read_schedule(FIRST / "resnet18.gemmini-large.fused.json")[0]
     drawing = draw(schedule, 1e6)
     skips = [line for line in drawing.lines if line.edge.port == "addend" and len(line.points) > 2]
     assert skips
@@ -132,7 +134,7 @@ def test_a_residual_runs_over_the_layers_it_skips():
 
 
 def test_rows_break_where_one_tensor_crosses_rather_than_inside_a_block():
-    schedule = greedy(load_model("mobilenet_v2"), MACHINE)
+    schedule = plain(load_model("mobilenet_v2"), MACHINE)
     cell = cells(schedule.workload)
     widths = [126.0] * (1 + max(c.rank for c in cell.values()))
     place = places(cell, wrap(schedule, cell, widths, 34.0, 1120.0))

@@ -17,8 +17,8 @@ from fadiff.report.figures.timeline_plot import timeline_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fadiff.cost import Evaluation
-    from fadiff.report.search_trace import SearchTrace
+    from fadiff.analysis.search_trace import SearchTrace
+    from fadiff.cost.evaluate import Evaluation
 
 SCHEDULE_FIGURES: dict[str, Callable[[Evaluation], Figure]] = {
     "energy": energy_figure,

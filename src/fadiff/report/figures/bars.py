@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.report.breakdown import breakdown
+from fadiff.analysis.breakdown import breakdown
 from fadiff.report.figures.style import (
+    GREY,
     INK,
-    PART_COLOURS,
-    PART_NAMES,
     POINTS_PER_INCH,
     SMALL,
-    TERM_COLOURS,
     group_tones,
     legend_above,
+    memory_colour,
     new_figure,
     short_numbers,
+    term_colours,
     term_handles,
 )
-from fadiff.report.html.labels import shorten
+from fadiff.report.labels import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fadiff.cost import Evaluation
+    from fadiff.cost.evaluate import Evaluation
+    from fadiff.hardware import Memory
 
 NARROWEST, WIDEST = 3.5, 12.0
 """Inches: one column of a paper, and the width from which on bars get thinner instead."""
@@ -39,32 +40,41 @@ NAME_CHARACTERS = 18
 
 def energy_figure(evaluation: Evaluation) -> Figure:
     """Energy of every layer, by what spends it; repeats counted."""
-    layers = breakdown(evaluation).layers
     figure, axes = _layer_axes(evaluation, "energy [µJ]")
-    bottom = np.zeros(len(layers))
-    for part, colour in PART_COLOURS.items():
-        height = np.array([layer.energy_by_part_pj[part] * layer.repeat for layer in layers]) * 1e-6
-        axes.bar(range(len(layers)), height, bottom=bottom, color=colour, width=0.8, label=PART_NAMES[part])
+    macs, *flows = evaluation.energy_parts_pj * evaluation.repeat
+    parts = [("MACs", GREY, macs)]
+    for number, (node, memory) in reversed(list(enumerate(_memories(evaluation)))):
+        here = [spent for spent, flow in zip(flows, evaluation.flows, strict=True) if flow.memory == node]
+        parts.append((memory.name, memory_colour(number), np.sum(here, axis=0)))
+    bottom = np.zeros(len(macs))
+    for name, colour, spent in parts:
+        height = spent * 1e-6
+        axes.bar(range(len(macs)), height, bottom=bottom, color=colour, width=0.8, label=shorten(name, NAME_CHARACTERS))
         bottom += height
     legend_above(axes)
     return figure
 
 
+def _memories(evaluation: Evaluation) -> list[tuple[int, Memory]]:
+    machine = evaluation.schedule.machine
+    return list(zip(machine.structure.memories, machine.memories, strict=True))
+
+
 def latency_figure(evaluation: Evaluation) -> Figure:
-    """Cycles of every layer, coloured by what binds it, and those the whole array would need; repeats counted."""
+    """Cycles of every layer, coloured by what binds it, and those that all multipliers would need; repeats counted."""
     from matplotlib.lines import Line2D
 
-    layers = breakdown(evaluation).layers
+    layers, colours = breakdown(evaluation).layers, term_colours(evaluation)
     figure, axes = _layer_axes(evaluation, "latency [cycles]")
     axes.yaxis.set_major_formatter(short_numbers())
     cycles = [layer.cycles * layer.repeat for layer in layers]
-    axes.bar(range(len(layers)), cycles, color=[TERM_COLOURS[layer.bound_by] for layer in layers], width=0.8)
-    peak = evaluation.schedule.hardware.rows * evaluation.schedule.hardware.cols
+    axes.bar(range(len(layers)), cycles, color=[colours[layer.bound_by] for layer in layers], width=0.8)
+    peak = evaluation.schedule.machine.peak_macs
     busy = {i: layer.macs * layer.repeat / peak for i, layer in enumerate(layers) if layer.macs}
     starts = np.array(list(busy)) - 0.4
     axes.hlines(list(busy.values()), starts, starts + 0.8, color=INK, linewidth=0.9)
-    handles = term_handles({layer.bound_by for layer in layers})
-    legend_above(axes, [*handles, Line2D([], [], color=INK, linewidth=0.9, label="if all PEs were busy")])
+    handles = term_handles(evaluation, {layer.bound_by for layer in layers})
+    legend_above(axes, [*handles, Line2D([], [], color=INK, linewidth=0.9, label="if all MACs were busy")])
     return figure
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fadiff.report.search_trace import SearchTrace
+    from fadiff.analysis.search_trace import SearchTrace
 
 
 def convergence_figure(trace: SearchTrace) -> Figure:

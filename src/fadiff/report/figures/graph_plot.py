@@ -1,4 +1,4 @@
-"""The network as a graph: layers in the colours of their groups, tensors on chip or through DRAM."""
+"""The network as a graph: layers in the colours of their groups, tensors on chip or through the first memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fadiff.report.figures.style import (
     legend_above,
     new_figure,
 )
-from fadiff.report.html.labels import shape, shorten
+from fadiff.report.labels import shape, shorten
 from fadiff.report.layout import Box, Drawing, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fadiff.cost import Evaluation
+    from fadiff.cost.evaluate import Evaluation
     from fadiff.schedule import Schedule
     from fadiff.workload import Layer
 
@@ -60,7 +60,9 @@ def graph_figure(evaluation: Evaluation) -> Figure:
         _draw_layer(axes, layer, drawing.boxes[layer.name], tones[layer.name])
     handles = [
         Line2D([], [], color=INK, linewidth=1.3, label="tensor on chip"),
-        Line2D([], [], color=RED, linewidth=1.3, linestyle=(0, DASHES), label="through DRAM"),
+        Line2D(
+            [], [], color=RED, linewidth=1.3, linestyle=(0, DASHES), label=f"through {schedule.machine.nodes[0].name}"
+        ),
         Patch(facecolor=GROUP_COLOURS[0], edgecolor=FAINT, linewidth=0.5, label="fused group"),
         Patch(facecolor=ALONE, edgecolor=FAINT, linewidth=0.5, label="layer alone"),
     ]

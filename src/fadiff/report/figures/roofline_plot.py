@@ -1,31 +1,32 @@
-"""The roofline: what each layer attains against what DRAM and the array allow."""
+"""The roofline: what each layer attains against what the first memory and the multipliers allow."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fadiff.analysis.roofline import Roofline, RooflinePoint, roofline
 from fadiff.report.figures.style import (
     FAINT,
     INK,
     POINTS_PER_INCH,
     SMALL,
-    TERM_COLOURS,
     legend_above,
     new_figure,
+    term_colours,
     term_handles,
 )
-from fadiff.report.html.labels import shorten
-from fadiff.report.roofline import Roofline, RooflinePoint, roofline
+from fadiff.report.labels import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.transforms import BboxBase
 
-    from fadiff.cost import Evaluation
+    from fadiff.cost.evaluate import Evaluation
 
 MOST_LABELS = 12
 """Spots that are named: those that take most of the time, where there is room."""
@@ -34,43 +35,51 @@ SMALLEST, LARGEST, STAR = 12.0, 500.0, 90.0
 
 
 def roofline_figure(evaluation: Evaluation) -> Figure:
-    """MACs per cycle against MACs per DRAM word; areas of points are shares of the time."""
+    """MACs per cycle against MACs per byte of the first memory; areas of points are shares of the time."""
     from matplotlib.lines import Line2D
 
-    numbers = roofline(evaluation)
+    numbers, first = roofline(evaluation), evaluation.schedule.machine.nodes[0].name
     figure = new_figure(4.8, 3.4)
     axes = figure.add_subplot()
     low, high = _limits(numbers)
-    on_chip = any(point.macs_per_l3_word is None for point in numbers.points)
-    right = high * 2 if on_chip else high
-    roof = numbers.peak_macs_per_cycle
+    untouched = any(point.macs_per_byte[0] is None for point in numbers.points)
+    right = high * 2 if untouched else high
+    roof, rate = numbers.peak_macs_per_cycle, numbers.roofs[0].bytes_per_cycle
     slowest = min((point.attained_macs_per_cycle for point in numbers.points), default=1.0)
+    slope = [] if rate is None else [(low, low * rate), (roof / rate, roof)]
+    xs, ys = zip(*(slope or [(low, roof)]), (right, roof), strict=True)
     axes.set(xscale="log", yscale="log", xlim=(low, right))
-    axes.set_ylim(min(slowest, low * numbers.l3_words_per_cycle) / 2, roof * 2.5)
-    axes.set(xlabel="operational intensity [MACs per DRAM word]", ylabel="performance [MACs per cycle]")
+    axes.set_ylim(min(slowest, *ys) / 2, roof * 2.5)
+    axes.set(xlabel=f"operational intensity [MACs per byte of {shorten(first, 16)}]")
+    axes.set(ylabel="performance [MACs per cycle]")
     axes.grid(which="major")
-    corners = [low, numbers.ridge_macs_per_word, right], [low * numbers.l3_words_per_cycle, roof, roof]
-    axes.plot(*corners, color=INK, linewidth=1.1, zorder=2)
-    told = axes.annotate(f"{roof:,} PEs", (right, roof), (-2, 9), "data", "offset points", ha="right", fontsize=SMALL)
-    if on_chip:
+    axes.plot(xs, ys, color=INK, linewidth=1.1, zorder=2)
+    peak = f"{roof:,} multipliers"
+    told = axes.annotate(peak, (right, roof), (-2, 9), "data", "offset points", ha="right", fontsize=SMALL)
+    if untouched:
         axes.axvline(high, color=FAINT, linewidth=0.6, linestyle=":")
         below = axes.get_ylim()[0]
-        axes.annotate("no DRAM", (_beyond(high), below), (0, 3), "data", "offset points", ha="center", fontsize=SMALL)
-    spots = _spots(numbers, high)
+        axes.annotate("none", (_beyond(high), below), (0, 3), "data", "offset points", ha="center", fontsize=SMALL)
+    spots, colours = _spots(numbers, high), term_colours(evaluation)
     for spot in spots:
-        colour = TERM_COLOURS[spot.bound_by]
-        axes.scatter(*spot.place, s=spot.area, color=colour, alpha=0.8, edgecolor="white", linewidth=0.5, zorder=3)
-    network = numbers.network
-    if network.macs_per_l3_word:
-        mean = (network.macs_per_l3_word, network.attained_macs_per_cycle)
+        axes.scatter(
+            *spot.place,
+            s=spot.area,
+            color=colours[spot.bound_by],
+            alpha=0.8,
+            edgecolor="white",
+            linewidth=0.5,
+            zorder=3,
+        )
+    intensity = numbers.network.macs_per_byte[0]
+    mean = (intensity, numbers.network.attained_macs_per_cycle) if intensity else None
+    if mean:
         axes.scatter(*mean, marker="*", s=STAR, color=INK, zorder=4)
-    handles = term_handles({point.bound_by for point in numbers.points})
+    handles = term_handles(evaluation, {point.bound_by for point in numbers.points})
     legend_above(axes, [*handles, Line2D([], [], marker="*", markersize=7, linestyle="", color=INK, label="network")])
     figure.draw_without_rendering()
-    covered = [told.get_window_extent(), *_along_roof(axes, *corners)]
-    if network.macs_per_l3_word:
-        covered.append(_around(axes, (network.macs_per_l3_word, network.attained_macs_per_cycle), STAR))
-    covered += [_around(axes, spot.place, spot.area) for spot in spots]
+    marks = [(spot.place, spot.area) for spot in spots] + ([(mean, STAR)] if mean else [])
+    covered = [told.get_window_extent(), *_along_roof(axes, xs, ys), *(_around(axes, *mark) for mark in marks)]
     _name_spots(axes, spots, covered)
     return figure
 
@@ -94,12 +103,14 @@ class _Spot(NamedTuple):
 
 
 def _limits(numbers: Roofline) -> tuple[float, float]:
-    known = [point.macs_per_l3_word for point in numbers.points if point.macs_per_l3_word is not None]
-    return min([*known, numbers.ridge_macs_per_word]) / 2, max([*known, numbers.ridge_macs_per_word]) * 2
+    rate = numbers.roofs[0].bytes_per_cycle
+    known = [point.macs_per_byte[0] for point in numbers.points if point.macs_per_byte[0] is not None]
+    known.append(1.0 if rate is None else numbers.peak_macs_per_cycle / rate)
+    return min(known) / 2, max(known) * 2
 
 
 def _beyond(high: float) -> float:
-    """Where layers stand that touch no DRAM: right of all others."""
+    """Where layers stand that do not touch the memory: right of all others."""
     return high * sqrt(2)
 
 
@@ -107,19 +118,19 @@ def _spots(numbers: Roofline, high: float) -> list[_Spot]:
     """Points by place, to a percent, the largest first so that small ones lie on top."""
     together: dict[tuple[int, int, str], list[RooflinePoint]] = {}
     for point in numbers.points:
-        x = point.macs_per_l3_word or _beyond(high)
+        x = point.macs_per_byte[0] or _beyond(high)
         key = round(100 * np.log(x)), round(100 * np.log(point.attained_macs_per_cycle)), point.bound_by
         together.setdefault(key, []).append(point)
     spots: list[_Spot] = []
     for (*_, bound_by), points in together.items():
         most = max(points, key=lambda point: point.share_of_cycles)
-        place = most.macs_per_l3_word or _beyond(high), most.attained_macs_per_cycle
+        place = most.macs_per_byte[0] or _beyond(high), most.attained_macs_per_cycle
         names = (most.layer, *(point.layer for point in points if point is not most))
         spots.append(_Spot(place, bound_by, names, sum(point.share_of_cycles for point in points)))
     return sorted(spots, key=lambda spot: -spot.share)
 
 
-def _along_roof(axes: Axes, xs: list[float], ys: list[float]) -> list[BboxBase]:
+def _along_roof(axes: Axes, xs: Sequence[float], ys: Sequence[float]) -> list[BboxBase]:
     """Small boxes along the roof, which names shall not cover."""
     from matplotlib.transforms import Bbox
 

@@ -1,7 +1,7 @@
 """How figures look: sizes, fonts and colours, fixed so that the same numbers give the same bytes.
 
-Colours are Paul Tol's *bright* and *light* schemes, which people with any kind of colour vision can tell apart. A level
-has one colour in all figures.
+Colours are Paul Tol's *bright* and *light* schemes, which people with any kind of colour vision can tell apart. A
+memory has one colour in all figures.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fadiff.errors import FadiffError
-from fadiff.report.html.graph_svg import group_colours
+from fadiff.report.palette import group_colours
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import Formatter
 
+    from fadiff.cost.evaluate import Evaluation
     from fadiff.schedule import Schedule
 
 GREY, YELLOW, GREEN, BLUE = "#BBBBBB", "#CCBB44", "#228833", "#4477AA"
 RED, CYAN, PURPLE = "#EE6677", "#66CCEE", "#AA3377"
 INK, FAINT = "#222222", "#888888"
-PART_COLOURS = {"mac": GREY, "l0": YELLOW, "l1": GREEN, "l2": BLUE, "l3": RED}
-PART_NAMES = {"mac": "MAC", "l0": "L0 registers", "l1": "L1 accumulator", "l2": "L2 scratchpad", "l3": "L3 DRAM"}
-TERM_COLOURS = {"compute": GREY, "L1": GREEN, "L2": BLUE, "L3": RED}
-TERM_NAMES = {"compute": "bound by PEs", "L1": "by L1", "L2": "by L2", "L3": "by DRAM"}
+MEMORY_COLOURS = (RED, BLUE, GREEN, YELLOW, PURPLE, CYAN, "#332288", "#DDAA77")
+"""Outermost memory first; a machine of more than these begins again, darker."""
+DARKER = 0.55
 GROUP_COLOURS = ("#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#44BB99", "#99DDFF", "#BBCC33", "#AAAA00")
 ALONE = "#EEEEEE"
 
 TEXT, SMALL = 8.0, 6.5
 """Sizes of type, in points."""
 POINTS_PER_INCH = 72
-LEGEND_INCHES = 1.15
-"""What one entry of a legend takes at most."""
+ENTRY_INCHES, LETTER_INCHES, SCALE_INCHES = 0.3, 0.056, 0.6
+"""What an entry of a legend takes beside its letters, what each of them takes, and what stands left of the axes."""
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that all machines draw the same
@@ -92,8 +92,11 @@ def legend_above(axes: Axes, handles: Collection[Artist] | None = None) -> None:
         return
     figure = axes.get_figure(root=True)
     assert figure is not None, "axes are made by a figure"
-    most = max(2, int(figure.get_figwidth() / LEGEND_INCHES))
-    lines = -(-len(shown) // most)
+    room = figure.get_figwidth() - SCALE_INCHES
+    sizes = [ENTRY_INCHES + LETTER_INCHES * len(str(handle.get_label())) for handle in shown]
+    # Entries run down the columns, each as wide as its widest.
+    widths = [sum(max(sizes[i : i + lines]) for i in range(0, len(sizes), lines)) for lines in range(1, len(sizes) + 1)]
+    lines = next((i for i, width in enumerate(widths, start=1) if width <= room), len(sizes))
     axes.legend(
         handles=shown,
         loc="lower left",
@@ -106,11 +109,32 @@ def legend_above(axes: Axes, handles: Collection[Artist] | None = None) -> None:
     )
 
 
-def term_handles(used: Collection[str]) -> list[Artist]:
+def memory_colour(number: int) -> str:
+    """The colour of a memory, by its place from the outermost in.
+
+    >>> memory_colour(0), memory_colour(8)
+    ('#EE6677', '#833841')
+    """
+    turn, place = divmod(number, len(MEMORY_COLOURS))
+    parts = [int(MEMORY_COLOURS[place][i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(part * DARKER**turn):02X}" for part in parts)
+
+
+def term_colours(evaluation: Evaluation) -> dict[str, str]:
+    """A colour for computing and for each memory, from the innermost out."""
+    compute, *memories = evaluation.term_names
+    outwards = [(name, memory_colour(number)) for number, name in enumerate(memories)][::-1]
+    return {compute: GREY, **dict(outwards)}
+
+
+def term_handles(evaluation: Evaluation, used: Collection[str]) -> list[Artist]:
     """Legend entries for the roofline terms that bind something."""
     from matplotlib.patches import Patch
 
-    return [Patch(color=colour, label=TERM_NAMES[term]) for term, colour in TERM_COLOURS.items() if term in used]
+    shown = [(term, colour) for term, colour in term_colours(evaluation).items() if term in used]
+    return [
+        Patch(color=colour, label=f"by {term}" if i else f"bound by {term}") for i, (term, colour) in enumerate(shown)
+    ]
 
 
 def group_tones(schedule: Schedule) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The timeline: what binds each layer while it runs, and what fills L2 meanwhile."""
+"""The timeline: what binds each layer while it runs, and what fills a memory meanwhile."""
 
 from __future__ import annotations
 
@@ -7,52 +7,55 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fadiff.analysis.timeline import GroupSpan, Timeline, timeline
 from fadiff.report.figures.style import (
     CYAN,
     FAINT,
     GREEN,
     INK,
     PURPLE,
+    RED,
     SMALL,
-    TERM_COLOURS,
     YELLOW,
     group_tones,
     legend_above,
     new_figure,
     short_numbers,
+    term_colours,
     term_handles,
 )
-from fadiff.report.html.labels import shorten
-from fadiff.report.timeline import GroupSpan, Timeline, timeline
+from fadiff.report.labels import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fadiff.cost import Evaluation
+    from fadiff.cost.evaluate import Evaluation
 
-KIND_COLOURS = {
-    "pinned weights": GREEN,
-    "kept inputs": "#99CC99",
-    "weight tile": YELLOW,
-    "input tile": "#EEDD88",
-    "buffer": PURPLE,
-    "halo": CYAN,
+HELD: dict[tuple[str, str], tuple[str, str]] = {
+    ("kept", "W"): (GREEN, "pinned weights"),
+    ("kept", "I"): ("#99CC99", "kept inputs"),
+    ("tile", "W"): (YELLOW, "weight tile"),
+    ("tile", "I"): ("#EEDD88", "input tile"),
+    ("tile", "O"): ("#DDAA77", "output tile"),
+    ("waiting", "O"): (RED, "waiting sums"),
+    ("buffer", "O"): (PURPLE, "buffer"),
+    ("halo", "O"): (CYAN, "halo"),
 }
-"""What L2 holds, from the bottom up."""
+"""What a memory holds, by kind and tensor, from the bottom up."""
 KB = 1024
 
 
 def timeline_figure(evaluation: Evaluation) -> Figure:
-    """Groups and layers over cycles, above what is in L2 while each of them runs."""
+    """Groups and layers over cycles, above what is in the memory that fuses while each of them runs."""
     times = timeline(evaluation)
     figure = new_figure(7.2, 3.6)
-    strips, l2 = figure.subplots(2, 1, sharex=True, height_ratios=[1, 2.2])
+    strips, held = figure.subplots(2, 1, sharex=True, height_ratios=[1, 2.2])
     _draw_strips(evaluation, times, strips)
-    _draw_occupancy(times, l2)
-    l2.set_xlim(0, times.cycles)
-    l2.set_xlabel("time [cycles]")
-    l2.xaxis.set_major_formatter(short_numbers())
+    _draw_occupancy(times, held)
+    held.set_xlim(0, times.cycles)
+    held.set_xlabel("time [cycles]")
+    held.xaxis.set_major_formatter(short_numbers())
     figure.draw_without_rendering()
     _name_groups(strips, times)
     return figure
@@ -60,7 +63,7 @@ def timeline_figure(evaluation: Evaluation) -> Figure:
 
 def _draw_strips(evaluation: Evaluation, times: Timeline, axes: Axes) -> None:
     """One strip for the groups, one for the layers."""
-    tones = group_tones(evaluation.schedule)
+    tones, colours = group_tones(evaluation.schedule), term_colours(evaluation)
     spans = [span for group in times.groups for span in group.spans]
     axes.broken_barh(
         [(group.start_cycles, group.cycles) for group in times.groups],
@@ -72,7 +75,7 @@ def _draw_strips(evaluation: Evaluation, times: Timeline, axes: Axes) -> None:
     axes.broken_barh(
         [(span.start_cycles, span.cycles) for span in spans],
         (0.05, 0.9),
-        facecolors=[TERM_COLOURS[span.bound_by] for span in spans],
+        facecolors=[colours[span.bound_by] for span in spans],
         edgecolor="white",
         linewidth=0.3,
     )
@@ -80,27 +83,28 @@ def _draw_strips(evaluation: Evaluation, times: Timeline, axes: Axes) -> None:
     axes.set_yticks([0.5, 1.5], ["layers", "groups"])
     axes.tick_params(axis="both", length=0, labelbottom=False)
     axes.spines[["left", "bottom"]].set_visible(False)
-    legend_above(axes, term_handles({span.bound_by for span in spans}))
+    legend_above(axes, term_handles(evaluation, {span.bound_by for span in spans}))
 
 
 def _draw_occupancy(times: Timeline, axes: Axes) -> None:
-    """Steps of L2 in use, by what it holds, under the line of what there is."""
+    """Steps of the memory in use, by what it holds, under the line of what there is."""
     spans = [span for group in times.groups for span in group.spans]
     edges = list(accumulate((span.cycles for span in spans), initial=0.0))
     bottom = np.zeros(len(spans))
-    for kind, colour in KIND_COLOURS.items():
-        held = np.array([sum(part.bytes for part in span.l2_parts if part.kind == kind) for span in spans]) / KB
+    for what, (colour, kind) in HELD.items():
+        parts = [[part.bytes for part in span.held[times.shown] if (part.kind, part.tensor) == what] for span in spans]
+        held = np.array([sum(sizes) for sizes in parts]) / KB
         if held.any():
             axes.stairs(bottom + held, edges, baseline=bottom, fill=True, color=colour, label=kind, linewidth=0)
             bottom += held
-    capacity = times.l2_capacity_bytes / KB
+    capacity = times.capacity_bytes[times.shown] / KB
     axes.axhline(capacity, color=INK, linewidth=1.0, linestyle="--")
     told = f"capacity {capacity:,.4g} KB"
     where = ("axes fraction", "data")
     axes.annotate(told, (1, capacity), (-2, 2), where, "offset points", ha="right", fontsize=SMALL)
     axes.vlines([group.start_cycles for group in times.groups[1:]], 0, capacity, color=FAINT, linewidth=0.4)
     axes.set_ylim(0, capacity * 1.12)
-    axes.set_ylabel("L2 in use [KB]")
+    axes.set_ylabel(f"{shorten(times.shown, 16)} in use [KB]")
     legend_above(axes)
 
 

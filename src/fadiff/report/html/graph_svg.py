@@ -1,4 +1,4 @@
-"""The network as SVG: layers in the colours of their groups, tensors on chip or through DRAM, wide as they are large.
+"""The network as SVG: layers in the colours of their groups, tensors on chip or off it, wide as they are large.
 
 Colours are CSS variables of the page. A group's ground is made of a patch under each of its layers and a band under
 each of its tensors: it never covers a layer that is not its own.
@@ -8,28 +8,18 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import sqrt
 
-from fadiff.report.html.labels import shape, shorten
+from fadiff.report.labels import shape, shorten
 from fadiff.report.layout import Box, Drawing, Line
+from fadiff.report.palette import group_colours
 from fadiff.schedule import Schedule
 from fadiff.workload import Layer
 
-GROUP_COLOURS = 8
 THINNEST, WIDEST = 1.25, 7.0
 CORNER, HEAD = 7.0, 8.0
 """Radius of the corners of lines, and length of their heads."""
 PATCH = 7.0
 """How far a group's ground reaches beyond its layers."""
 NAME_CHARACTERS = 17
-
-
-def group_colours(schedule: Schedule) -> list[int | None]:
-    """The number of each group's colour; None for layers on their own. Groups that follow each other differ."""
-    colours: list[int | None] = []
-    used = 0
-    for group in schedule.groups:
-        colours.append(used % GROUP_COLOURS if len(group.layers) > 1 else None)
-        used += len(group.layers) > 1
-    return colours
 
 
 def graph_svg(schedule: Schedule, drawing: Drawing, kind: str, told: Mapping[str, str]) -> str:
@@ -85,7 +75,7 @@ def _edge(number: int, line: Line, width: float, *, fused: bool) -> str:
     shown = _path([*line.points[:-1], (x - HEAD + 1, y)])
     half = 3 + width / 3
     head = f"M{_n(x - HEAD)} {_n(y - half)}L{_n(x)} {_n(y)}L{_n(x - HEAD)} {_n(y + half)}Z"
-    kind = "chip" if fused else "dram"
+    kind = "chip" if fused else "away"
     return (
         f'<g class="edge {kind}" data-edge="{number}"><path class="hit" d="{shown}"/>'
         f'<path class="line" d="{shown}" stroke-width="{width:.2f}"/><path class="head" d="{head}"/></g>'

@@ -12,20 +12,17 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from fadiff.report.html.graph_svg import graph_svg
-from fadiff.report.html.payload import payload
+from fadiff.report.html.payload import Extras, payload
 from fadiff.report.layout import Drawing, draw
 
 if TYPE_CHECKING:
-    from fadiff.cost import Evaluation
-    from fadiff.report.compare import Comparison
-    from fadiff.report.opponents import Opponents
-    from fadiff.report.search_trace import SearchTrace
+    from fadiff.cost.evaluate import Evaluation
     from fadiff.schedule import Schedule
 
 STYLES = ("theme", "page", "parts", "charts", "sections", "narrow", "print")
 SCRIPTS = (
-    "format", "dom", "names", "tooltip", "summary", "compare", "graph", "bars", "roofline", "flows", "costs",
-    "timeline", "nests", "whynot", "whatif", "search", "details", "main",
+    "format", "dom", "data", "names", "tooltip", "summary", "compare", "graph", "bars", "roofline", "transfers",
+    "costs", "timeline", "nests", "whynot", "whatif", "search", "details", "main",
 )  # fmt: skip
 """In the order they are put into the page: they share one scope, and the last one starts them."""
 
@@ -36,18 +33,12 @@ SCREEN = (1100.0, 700.0)
 LONGEST_ROOM = 8 * WIDE_ROOM
 
 
-def report_html(
-    evaluation: Evaluation,
-    opponents: Opponents,
-    *,
-    trace: SearchTrace | None = None,
-    comparison: Comparison | None = None,
-) -> str:
-    """The report of a schedule, with the search that found it and a comparison with another one if they are given."""
+def report_html(evaluation: Evaluation, extras: Extras = Extras()) -> str:
+    """The report of a schedule, with what else there is to say about it."""
     schedule = evaluation.schedule
-    data = payload(evaluation, opponents, trace=trace, comparison=comparison)
-    title = f"{schedule.workload.name} on {schedule.hardware.name}"
-    heading = f'{escape(schedule.workload.name)} <span class="on">on</span> {escape(schedule.hardware.name)}'
+    data = payload(evaluation, extras)
+    title = f"{schedule.workload.name} on {schedule.machine.name}"
+    heading = f'{escape(schedule.workload.name)} <span class="on">on</span> {escape(schedule.machine.name)}'
     return fill(
         _asset("page.html"),
         {

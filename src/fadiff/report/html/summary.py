@@ -1,77 +1,72 @@
-"""The summary: totals against two opponents, the schedule in a few sentences, and what it was made for and by."""
+"""The summary: totals against rivals, the schedule in a few sentences, and what it was made for and by."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fadiff.report.breakdown import breakdown
-from fadiff.report.units import size_text
+from fadiff.analysis.breakdown import breakdown
+from fadiff.analysis.units import plural
+from fadiff.cost.evaluate import COMPUTE, Evaluation
+from fadiff.hardware import machine_lines
 
 if TYPE_CHECKING:
-    from fadiff.cost import Evaluation
-    from fadiff.hardware import Hardware
-    from fadiff.report.breakdown import Breakdown
-    from fadiff.report.opponents import Opponents
+    from fadiff.analysis.breakdown import Breakdown
+    from fadiff.hardware import Machine
     from fadiff.workload import Workload
 
 Facts = list[tuple[str, str]]
 
 
-def summary_values(evaluation: Evaluation, costs: Breakdown, opponents: Opponents) -> dict[str, Any]:
+class Rival(NamedTuple):
+    """A schedule to hold another one against."""
+
+    name: str
+    """Short, such as "best unfused"."""
+    whose: str
+    """As a sentence says it, such as "the best schedule found without fusion"."""
+    evaluation: Evaluation
+
+
+def summary_values(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival]) -> dict[str, Any]:
     """The data of the page's first section."""
     schedule = evaluation.schedule
     return {
         "totals": asdict(costs.totals),
-        "greedy": asdict(breakdown(opponents.greedy).totals),
-        "unfused": asdict(breakdown(opponents.unfused).totals),
-        "sentences": sentences(evaluation, costs, opponents),
+        "rivals": [[rival.name, asdict(breakdown(rival.evaluation).totals)] for rival in rivals],
+        "sentences": sentences(evaluation, costs, rivals),
         "facts": {
-            "Network": _network(schedule.workload),
-            "Machine": _machine(schedule.hardware),
-            "Made by": _maker(costs.made_by),
+            "network": _network(schedule.workload),
+            "machine": _machine(schedule.machine),
+            "maker": _maker(costs.made_by),
         },
+        "nodes": [line._asdict() for line in machine_lines(schedule.machine)],
         "made_by": costs.made_by,
     }
 
 
-def sentences(evaluation: Evaluation, costs: Breakdown, opponents: Opponents) -> list[str]:
-    """What the schedule does, where its cost goes, and how much better it is than the opponents."""
+def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival]) -> list[str]:
+    """What the schedule does, where its cost goes, and how much better it is than its rivals."""
     schedule = evaluation.schedule
     layers, groups = len(costs.layers), len(costs.groups)
     kept, tensors = len(schedule.fused_edges), len(schedule.workload.edges)
-    does = f"{_count(layers, 'layer')} {'run' if layers > 1 else 'runs'} in {_count(groups, 'group')}"
+    does = f"{plural(layers, 'layer')} {'run' if layers > 1 else 'runs'} in {plural(groups, 'group')}"
     if kept:
-        does += f", and {kept} of {_count(tensors, 'tensor')} between layers never leave{'s' * (kept == 1)} the chip."
+        does += f", and {kept} of {plural(tensors, 'tensor')} between layers never leave{'s' * (kept == 1)} the chip."
     else:
         does += ", each layer on its own." if layers > 1 else "."
-    energy = costs.totals.energy_by_part_pj
-    dram = energy["l3"] / costs.totals.energy_pj if costs.totals.energy_pj else 0.0
-    times = _time_by_term(costs)
-    slowest = max(times, key=lambda term: times[term])
-    share = times[slowest] / sum(times.values())
-    goes = f"DRAM takes {dram:.0%} of the energy. {_BINDS[slowest]} {share:.0%} of the time."
-    mine = evaluation.edp_uj_cycles
-    against = [
-        _against(mine, opponents.unfused.edp_uj_cycles, "of the best schedule found without fusion"),
-        _against(mine, opponents.greedy.edp_uj_cycles, "of the greedy heuristic"),
-    ]
-    return [f"{does} {goes}", f"Its EDP is {against[0]}, and {against[1]}."]
-
-
-_BINDS = {
-    "compute": "The PE array sets",
-    "L1": "L1 bandwidth sets",
-    "L2": "L2 bandwidth sets",
-    "L3": "DRAM bandwidth sets",
-}
-
-
-def _time_by_term(costs: Breakdown) -> dict[str, float]:
-    times = dict.fromkeys(_BINDS, 0.0)
+    first = costs.memories[0]
+    share = costs.totals.memory_energy_pj[first] / costs.totals.energy_pj if costs.totals.energy_pj else 0.0
+    times = dict.fromkeys(evaluation.term_names, 0.0)
     for layer in costs.layers:
         times[layer.bound_by] += layer.cycles * layer.repeat
-    return times
+    slowest = max(times, key=lambda term: times[term])
+    binds = "Multiplying sets" if slowest == COMPUTE else f"The bandwidth of {slowest} sets"
+    goes = f"{first} takes {share:.0%} of the energy. {binds} {times[slowest] / sum(times.values()):.0%} of the time."
+    mine = evaluation.edp_uj_cycles
+    against = [_against(mine, rival.evaluation.edp_uj_cycles, f"of {rival.whose}") for rival in rivals]
+    return [f"{does} {goes}", *([f"Its EDP is {', and '.join(against)}."] if against else [])]
 
 
 def _against(mine: float, other: float, whose: str) -> str:
@@ -88,37 +83,28 @@ def _against(mine: float, other: float, whose: str) -> str:
     return f"{abs(1 - 1 / ratio):.1%} {'below' if ratio > 1 else 'above'} that {whose}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def _network(workload: Workload) -> Facts:
     macs = sum(layer.is_mac for layer in workload.layers)
     sums = len(workload.layers) - macs
-    kinds = f"{macs} with MACs" + (f", {_count(sums, 'sum')}" if sums else "")
+    kinds = f"{macs} with MACs" + (f", {plural(sums, 'sum')}" if sums else "")
     return [
         ("name", workload.name),
         ("layers", f"{len(workload.layers)} ({kinds})"),
         ("tensors", f"{len(workload.edges)} between layers"),
         ("MACs", f"{workload.macs:,}"),
-        ("parameters", f"{workload.parameter_words:,} words"),
+        ("parameters", f"{workload.parameter_words:,} values"),
     ]
 
 
-def _machine(hardware: Hardware) -> Facts:
-    rates, pj = hardware.words_per_cycle, hardware.pj
-    notes = [
-        *(["double-buffered"] if hardware.double_buffered else []),
-        *(["online softmax"] if hardware.online_softmax else []),
-        "DRAM transfers overlap with work" if hardware.overlap == "full" else "DRAM transfers add to the work",
-    ]
+def _machine(machine: Machine) -> Facts:
+    """What holds for the whole machine; its nodes have a table of their own."""
+    bits = machine.bits
+    transfers = "overlap with work" if machine.overlap == "full" else "add to the work"
+    rules = [f"{machine.nodes[0].name} transfers {transfers}", *(["online softmax"] if machine.online_softmax else [])]
     return [
-        ("name", hardware.name),
-        ("array", f"{hardware.rows} × {hardware.cols} PEs, {pj.mac:.3g} pJ a MAC"),
-        ("L1", f"{size_text(hardware.l1_bytes)}, {rates.l1_per_column:g} words/cycle a column, {pj.l1:.3g} pJ"),
-        ("L2", f"{size_text(hardware.l2_bytes)}, {rates.l2:g} words/cycle, {pj.l2:.3g} pJ"),
-        ("DRAM", f"{rates.l3:g} words/cycle, {pj.l3:.4g} pJ"),
-        ("rules", ", ".join(notes)),
+        ("name", machine.name),
+        ("bits", f"W {bits.W}, I {bits.I}, O {bits.O}, sums {bits.sums}"),
+        ("rules", ", ".join(rules)),
     ]
 
 

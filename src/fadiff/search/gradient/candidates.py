@@ -1,170 +1,173 @@
-"""The valid integers: every way to factor a dim of a layer over the slots it may use.
+"""The valid integers: what a dim of a layer may choose among.
 
-Six slots: spatial, t0, t1, t2, the private part of t3, and *shared*, the part of t3 that the layer's fusion group
-shares. A candidate is a whole factorization, so that products are right by construction. In the paper's plain form
-(:func:`divisor_choices`) each slot picks a divisor on its own.
+A dim's *slots* are the nodes at which a factor may pay, and SHARED, the trips that its fusion group shares. A candidate
+is a whole tuple of factors, one per slot, settled: it covers the dim, with ends cut where it must be, and no factor is
+idle. In the paper's plain form each slot picks a number on its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-from math import gcd
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from fadiff.search.space import divisors, prime_factors, useful_slots
+from fadiff.hardware import Axis
+from fadiff.schedule.barriers import barriers
+from fadiff.schedule.nest import SHARED
+from fadiff.search.space import map_space, prime_factors, settle, trip_counts
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from jax import Array
+    from jaxtyping import Int
 
-    from fadiff.hardware import Hardware
-    from fadiff.search.gradient.options import DescentOptions
+    from fadiff.hardware import Machine
+    from fadiff.search.gradient.settings import DescentSettings
     from fadiff.workload import Layer, Workload
 
-    IntArray = NDArray[np.int64]
+    Tuples = Int[np.ndarray, "candidates slots"]
 
-SPATIAL, T0, T1, T2, T3, SHARED = range(6)
-SLOTS = 6
-SHARED_DIMS = (0, 1, 4, 5)
-"""G, N, P, Q: the dims a group may share, in the order of its trip counts."""
-_PARTIAL_CAP = 1024
-"""Factorizations kept while primes are still being added; only sizes with very many divisors reach it."""
+SHARED_DIMS = tuple(DIMS.index(dim) for dim in "GNPQ")
+"""The dims that groups of the descent share, in the order of their trip counts; there is no channel loop."""
+MOST_DRAWN = 2048
+"""Tuples drawn before they are thinned out: exact ones, and as many with cut ends."""
+APART = 0.45
+"""A tuple with cut ends stands at least so far (in log factors) from all others, or it brings nothing new."""
+CUT_WORTH = 0.5
+"""Of tuples that are equally far from all others those with cut ends count so much."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """One decision of the search: which candidate a dim of a layer takes."""
 
     layer: int
+    """Its place in topological order."""
     dim: int
     slots: tuple[int, ...]
-    """The slots that `factors` speaks of; all other slots of the dim have factor 1."""
-    factors: IntArray
-    """``[candidates, slots]``"""
+    """Nodes, outermost first, then `SHARED`; at all others the dim has factor 1."""
+    factors: Tuples
 
 
-@dataclass(frozen=True)
-class _Room:
-    """How large factors may be: what unrolls at most and at least, and what may be shared."""
+class _Slot(NamedTuple):
+    number: int
+    """A node, or `SHARED`."""
+    most: int
+    """The largest factor."""
+    is_axis: bool = False
+    is_alone: bool = False
+    """An axis that no other dim of the layer takes: few lanes in use are a waste."""
 
-    spatial_most: int
-    spatial_slack: int
-    shareable: int
-    """Shared trip counts divide this."""
 
-
-def factorization_choices(workload: Workload, hardware: Hardware, options: DescentOptions) -> Iterator[Choice]:
-    """A choice among whole factorizations for every dim of every layer, sizes of 1 aside.
-
-    An add layer has no mapping: all it chooses are its shared trip counts.
-    """
+def choices(workload: Workload, machine: Machine, settings: DescentSettings) -> Iterator[Choice]:
+    """Every decision: sizes of 1 have none, and an add layer, without a mapping, chooses only what it shares."""
+    fuse = settings.fuse and machine.structure.fuses is not None
     for i, name in enumerate(workload.topological):
-        layer = workload[name]
-        for d, size in enumerate(layer.dims):
-            slots, room = _slots(workload, layer, d, hardware, options)
-            if size > 1 and len(slots) > 1:
-                yield Choice(i, d, slots, _factorizations(size, slots, room, options.max_candidates))
+        for d, size in enumerate(workload[name].dims):
+            slots = _slots(workload, machine, workload[name], d, fuse=fuse) if size > 1 else ()
+            if settings.choice == "integers":
+                for slot in slots[1:]:
+                    numbers = np.array([n for n in trip_counts(size) if n <= slot.most])
+                    yield Choice(i, d, (slot.number,), numbers[:, None])
+            elif len(slots) > 1:
+                factors = _tuples(size, slots, settings.spatial_slack, settings.max_candidates)
+                yield Choice(i, d, tuple(slot.number for slot in slots), factors)
 
 
-def divisor_choices(workload: Workload, hardware: Hardware, options: DescentOptions) -> Iterator[Choice]:
-    """The paper's form: a choice among divisors for every slot on its own; T3 takes what the others leave."""
-    for i, name in enumerate(workload.topological):
-        layer = workload[name]
-        for d, size in enumerate(layer.dims):
-            slots, room = _slots(workload, layer, d, hardware, options)
-            for slot in slots if size > 1 else ():
-                fitting = [n for n in divisors(size) if slot != SPATIAL or n <= room.spatial_most]
-                fitting = [n for n in fitting if slot != SHARED or room.shareable % n == 0]
-                if slot != T3 and len(fitting) > 1:
-                    yield Choice(i, d, (slot,), np.array(fitting)[:, None])
+def _slots(workload: Workload, machine: Machine, layer: Layer, d: int, *, fuse: bool) -> tuple[_Slot, ...]:
+    """The first memory, other nodes of a MAC layer that may pay, and SHARED where the layer may share the dim."""
+    dim, size = DIMS[d], layer.dims[d]
+    slots: list[_Slot] = []
+    for number in map_space(machine).nodes[dim] if layer.is_mac else (0,):
+        node = machine.nodes[number]
+        if isinstance(node, Axis):
+            alone = all(layer.dims[DIMS.index(other)] == 1 for other in node.dims if other != dim)
+            slots.append(_Slot(number, min(size, node.size), is_axis=True, is_alone=alone))
+        else:
+            slots.append(_Slot(number, size))
+    barred = {loop for bar in barriers(workload, (layer.name,), (), online_softmax=False) for loop in bar.loops}
+    neighbours = workload.consumers[layer.name] or workload.producers[layer.name]
+    if fuse and neighbours and d in SHARED_DIMS and dim not in barred:
+        slots.append(_Slot(SHARED, size))
+    return tuple(slots)
 
 
-def _slots(
-    workload: Workload, layer: Layer, d: int, hardware: Hardware, options: DescentOptions
-) -> tuple[tuple[int, ...], _Room]:
-    """The slots a dim can profit from, and the room in them."""
-    shareable = _shareable(workload, layer, d) if options.fuse else 1
-    shared = (SHARED,) if shareable > 1 else ()
-    if not layer.is_mac:
-        return (T3, *shared), _Room(1, 1, shareable)
-    axis, most = (
-        (hardware.spatial_rows, hardware.rows)
-        if DIMS[d] in hardware.spatial_rows
-        else (hardware.spatial_cols, hardware.cols)
-    )
-    alone = all(layer.dims[DIMS.index(other)] == 1 for other in axis if other != DIMS[d])
-    slots = useful_slots(DIMS[d], hardware)
-    return (*slots, *shared), _Room(most, options.spatial_slack if alone else most, shareable)
+@cache
+def _tuples(size: int, slots: tuple[_Slot, ...], slack: int, cap: int) -> Tuples:
+    """Exact factorizations and tuples with cut ends, thinned out to `cap`; always the same ones.
 
-
-def _shareable(workload: Workload, layer: Layer, d: int) -> int:
-    """What shared trip counts of a dim divide: 1 where the rules *aligned* and *whole* leave no choice.
-
-    A fused producer is cut in its stored rows and columns too. Flatten and global_pool need whole rows and columns,
-    flatten and layer_norm all channels.
+    Of axes that a dim has for itself it uses no fewer lanes than the most possible over `slack`.
     """
-    epilogue, size = set(layer.epilogue), layer.dims[d]
-    if d not in SHARED_DIMS or not (workload.consumers[layer.name] or workload.producers[layer.name]):
-        return 1
-    if DIMS[d] == "G":
-        return size if layer.is_mac and epilogue.isdisjoint({"flatten", "layer_norm"}) else 1
-    if DIMS[d] == "N":
-        return size
-    if not epilogue.isdisjoint({"flatten", "global_pool"}):
-        return 1
-    return gcd(size, layer.stored["PQ".index(DIMS[d])]) if workload.consumers[layer.name] else size
+    most = [slot.most for slot in slots]
+    random = np.random.default_rng([size, *most])
+    corners = np.diag(most) + 1 - np.eye(len(slots), dtype=np.int64)
+    found = np.concatenate([corners, _exact(size, slots, random), _cut(size, slots, random)])
+    found = np.unique(_settled(size, slots, found), axis=0)
+    lanes = np.where([slot.is_alone for slot in slots], found, 1).prod(axis=1)
+    return _thin(size, slots, found[lanes * slack >= lanes.max()], cap)
 
 
-@lru_cache(maxsize=4096)
-def _factorizations(size: int, slots: tuple[int, ...], room: _Room, cap: int) -> IntArray:
-    """``[candidates, slots]``: every factorization of `size` over `slots` that has room, thinned out to `cap`."""
-    count = len(slots)
-    found = np.ones((1, count), dtype=np.int64)
+def _exact(size: int, slots: tuple[_Slot, ...], random: np.random.Generator) -> Tuples:
+    """Factorizations: every prime goes to a random slot. Each tuple has weights of its own, drawn so that of a power of
+    a prime all factorizations are equally likely."""
+    weights = random.dirichlet(np.ones(len(slots)), MOST_DRAWN).cumsum(axis=1)
+    found = np.ones((MOST_DRAWN, len(slots)), dtype=np.int64)
     for prime, power in prime_factors(size):
-        exponents = _compositions(power, count)
-        found = (found[:, None, :] * prime ** exponents[None, :, :]).reshape(-1, count)
-        found = found[_fits(found, slots, room)]
-        found = _thin(found, slots, max(cap, _PARTIAL_CAP))
-    if SPATIAL in slots:
-        unrolled = found[:, slots.index(SPATIAL)]
-        found = found[unrolled * room.spatial_slack >= unrolled.max()]
-    return _thin(found, slots, cap)
+        for _ in range(power):
+            slot = (random.random((MOST_DRAWN, 1)) > weights[:, :-1]).sum(axis=1)
+            found[np.arange(MOST_DRAWN), slot] *= prime
+    return found[(found <= [slot.most for slot in slots]).all(axis=1)]
 
 
-def _fits(found: IntArray, slots: tuple[int, ...], room: _Room) -> NDArray[np.bool_]:
-    fits = np.ones(len(found), dtype=bool)
-    if SPATIAL in slots:
-        fits &= found[:, slots.index(SPATIAL)] <= room.spatial_most
-    if SHARED in slots:
-        fits &= room.shareable % found[:, slots.index(SHARED)] == 0
-    return fits
+def _cut(size: int, slots: tuple[_Slot, ...], random: np.random.Generator) -> Tuples:
+    """Random tuples with cut ends: trips shared (or not), lanes (in half of them all), then memories in any order.
+
+    Each takes a part of what is left, t = ceil(left / tile) trips for some tile, and leaves ceil(left / t).
+    """
+    rank = [0 if slot.number == SHARED else 1 if slot.is_axis else 2 if slot.number else 3 for slot in slots]
+    turns = np.argsort(random.random((MOST_DRAWN, len(slots))) + rank, axis=1)[:, :-1]
+    found, left = np.ones((MOST_DRAWN, len(slots)), dtype=np.int64), np.full(MOST_DRAWN, size)
+    most, is_axis = np.array([slot.most for slot in slots]), np.array([slot.is_axis for slot in slots])
+    for slot in turns.T:
+        share = np.where(is_axis[slot] & (random.random(MOST_DRAWN) < 0.5), 1, random.random(MOST_DRAWN))
+        share[(np.array(rank)[slot] == 0) & (random.random(MOST_DRAWN) < 0.5)] = 0
+        trips = np.minimum(np.rint(left**share), most[slot]).astype(np.int64)
+        trips = _ceil(left, _ceil(left, trips))
+        found[np.arange(MOST_DRAWN), slot] = trips
+        left = _ceil(left, trips)
+    return found
 
 
-def _thin(found: IntArray, slots: tuple[int, ...], cap: int) -> IntArray:
+def _settled(size: int, slots: tuple[_Slot, ...], found: Tuples) -> Tuples:
+    """Tuples made legal: the first memory takes what the others leave of the tile."""
+    shares = slots[-1].number == SHARED
+    tile = _ceil(np.full(len(found), size), found[:, -1]) if shares else np.full(len(found), size)
+    private = found[:, : len(slots) - shares]
+    settled = settle(cast("Array", private.T.astype(np.float64)), cast("Array", tile.astype(np.float64)))
+    columns = [*np.asarray(settled).astype(np.int64), *([_ceil(size, tile)] if shares else [])]
+    return np.stack(columns, axis=1)
+
+
+def _thin(size: int, slots: tuple[_Slot, ...], found: Tuples, cap: int) -> Tuples:
     """At most `cap` of the candidates: the extremes, then each time the one farthest (in log space) from those kept.
 
-    Spatial factors count double: how many PEs work matters more than where a tile ends.
+    Lanes count double: how many are in use matters more than where a tile ends.
     """
-    if len(found) <= cap:
-        return found
-    points = np.log(found) * np.array([2.0 if slot == SPATIAL else 1.0 for slot in slots])
-    kept = list(dict.fromkeys(int(points[:, j].argmax()) for j in range(len(slots))))
+    points = np.log(found) * np.array([2.0 if slot.is_axis else 1.0 for slot in slots])
+    is_exact = found.prod(axis=1) == size
+    kept = list(dict.fromkeys(int(points[:, j].argmax()) for j in range(len(slots))))[:cap]
     distance = np.min([((points - points[i]) ** 2).sum(axis=1) for i in kept], axis=0)
     while len(kept) < cap:
-        kept.append(int(distance.argmax()))
-        distance = np.minimum(distance, ((points - points[kept[-1]]) ** 2).sum(axis=1))
+        worth = np.where(is_exact, distance, np.where(distance < APART**2, 0, CUT_WORTH * distance))
+        best = int(worth.argmax())
+        if worth[best] == 0:
+            break
+        kept.append(best)
+        distance = np.minimum(distance, ((points - points[best]) ** 2).sum(axis=1))
     return found[sorted(kept)]
 
 
-@lru_cache(maxsize=4096)
-def _compositions(total: int, parts: int) -> IntArray:
-    """``[ways, parts]``: every way to write `total` as an ordered sum of `parts` numbers from 0."""
-    if parts == 1:
-        return np.array([[total]])
-    blocks = [np.insert(_compositions(total - first, parts - 1), 0, first, axis=1) for first in range(total + 1)]
-    return np.concatenate(blocks)
+def _ceil(a: Int[np.ndarray, " n"] | int, b: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    return -(-a // b)

@@ -2,142 +2,176 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from fadiff.cost.arrays import MappingArrays, fuse
-from fadiff.cost.capacity import kept_and_passing
 from fadiff.cost.model import layer_costs
-from fadiff.search.gradient.candidates import SHARED, T3
-from fadiff.search.gradient.penalties import (
-    Penalties,
-    align_penalty,
-    edge_trips,
-    incompleteness,
-    l1_bytes,
-    mem_penalty,
-    soft_l2_bytes,
-    spatial_penalty,
-    valid_penalty,
-    whole_penalty,
-)
-from fadiff.search.gradient.smooth import RANK, smooth_costs
+from fadiff.schedule.arrays import MappingArrays, fuse
+from fadiff.schedule.capacity import tiles
+from fadiff.search.driver import EXPONENTS
+from fadiff.search.gradient.candidates import SHARED_DIMS
+from fadiff.search.gradient.penalties import PENALTIES, Scene, incompleteness
+from fadiff.search.gradient.smooth_nest import SmoothNest, UsefulNest
+from fadiff.search.space import rank_table
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import Float, Int
 
-    from fadiff.search.gradient.options import Anneal, DescentOptions
-    from fadiff.search.gradient.problem import ProblemArrays
-    from fadiff.search.gradient.relaxation import Params, Relaxed
+    from fadiff.search.gradient.problem import Form, ProblemArrays
+    from fadiff.search.gradient.relaxation import Integers, Relaxed
+    from fadiff.search.gradient.settings import Anneal, DescentSettings
 
+    Considered = Int[Array, "considered memories restarts layers"]
+    """Numbers of loop orders."""
+    OfConsidered = Float[Array, "considered restarts layers"]
 
-class Outcome(NamedTuple):
-    """What the model says about a relaxed schedule. Shapes ``[restarts]`` unless said."""
-
-    energy_pj: Array
-    cycles: Array
-    penalties: Penalties
-    order3: Array
-    """``[restarts, layers]`` the best L3 order of each layer, a number into ``ORDERS3``."""
-    l2_bytes: Array
-    """``[restarts, layers]``"""
-    l1_bytes: Array
-    """``[restarts, layers]``"""
-
-    @property
-    def log_edp(self) -> Array:
-        """log of EDP in uJ * cycles."""
-        return jnp.log(self.energy_pj * 1e-6) + jnp.log(self.cycles)
+Known = dict[tuple[object, ...], Any]
+"""Counts and extents of a nest, by what they are of."""
+_KNOWN = ("count", "held", "last", "innermost", "slides")
 
 
-def outcome(
-    problem: ProblemArrays, options: DescentOptions, params: Params, relaxed: Relaxed, anneal: Anneal
-) -> Outcome:
-    """Price a relaxed schedule in all six L3 orders at once, and take each layer's best.
+class Chosen(NamedTuple):
+    """A loop order for every memory of every layer, and what the exact nest counts in it."""
 
-    The order is a third relaxed choice. A layer adds to log EDP its shares of energy and latency, and to the loss its
-    spills if it is fused; of this sum over six orders the softmin at temperature tau is taken:
+    orders: Int[Array, "memories restarts layers"]
+    known: Known
 
-    .. math:: w_o = softmax_o(-\\log(E_o / \\bar E + D_o / \\bar D + \\lambda\\, P_{complete,o}) / \\tau), \\qquad
-        E = \\sum_o w_o E_o
 
-    Weights carry no gradient: at a minimum their change is worth nothing.
+class Seen(NamedTuple):
+    """What the model says about a relaxed schedule."""
+
+    energy_pj: Float[Array, " restarts"]
+    cycles: Float[Array, " restarts"]
+    penalties: Float[Array, "penalties restarts"]
+    """In the order of :data:`~fadiff.search.gradient.penalties.PENALTIES`, before weights."""
+
+
+def price_orders(
+    form: Form,
+    problem: ProblemArrays,
+    settings: DescentSettings,
+    integers: Integers,
+    sigma: Float[Array, "restarts edges"],
+    orders: Considered,
+    weight: Float[Array, ""],
+) -> tuple[OfConsidered, Known]:
+    """The price of every layer in each of the considered orders, and what the exact nest counts in each.
+
+    A layer adds to log EDP its shares of energy and latency, and to the loss its unfinished sums if it is fused:
+
+    .. math:: price_o = E_o / \\bar E + D_o / \\bar D + \\lambda\\, P_{complete,o}
     """
-    layers, factors = problem.layers, relaxed.factors
-    ones = jnp.ones((2, 1, 1))
-    fusion = fuse(problem.edges, relaxed.sigma, relaxed.trips, jnp.arange(5)[:, None, None], ones)
-    temporal = jnp.concatenate([factors[1:T3], (factors[T3] * factors[SHARED])[None]])
-    mapping = MappingArrays(factors[0][:, None], temporal[:, :, None], jnp.asarray(RANK))
-    if options.gradient == "smooth":
-        costs = smooth_costs(layers, factors, mapping, fusion, problem.hardware)
-    else:
-        costs = layer_costs(layers, mapping, fusion, problem.hardware)
-
-    energy, cycles = costs.energy.total * layers.repeat, costs.cycles.total * layers.repeat
-    incomplete = options.p_complete * incompleteness(layers, fusion, costs.tiles.spills)
-    shares = energy / jnp.sum(jnp.mean(energy, axis=0), axis=-1)[:, None]
-    shares = shares + cycles / jnp.sum(jnp.mean(cycles, axis=0), axis=-1)[:, None]
-    price = jax.lax.stop_gradient(shares + anneal.weight * incomplete)
-    best = price <= jnp.min(price, axis=0) * (1 + 1e-6)
-    if options.orders == "soft":
-        weights = jax.nn.softmax(-jnp.log(price + 1e-20) / anneal.tau, axis=0)
-    else:
-        weights = best / jnp.sum(best, axis=0)
-
-    def mean(values: Array) -> Array:
-        return jnp.sum(weights * values, axis=0)
-
-    kept, passing = kept_and_passing(layers, fusion, costs.tiles)
-    l2_need = soft_l2_bytes(mean(kept), mean(passing), relaxed, fusion, problem)
-    l1_need = l1_bytes(relaxed, costs.tiles, problem)[0]
-    trips = edge_trips(relaxed, problem)
-    penalties = Penalties(
-        valid=valid_penalty(relaxed, params, options),
-        spatial=spatial_penalty(relaxed, problem, options),
-        mem=mem_penalty(l2_need, l1_need, problem, options),
-        align=align_penalty(relaxed.sigma, trips),
-        whole=whole_penalty(relaxed.sigma, trips, problem),
-        complete=jnp.sum(mean(incompleteness(layers, fusion, costs.tiles.spills)), axis=-1),
-    )
-    return Outcome(
-        energy_pj=jnp.sum(mean(energy), axis=-1),
-        cycles=jnp.sum(mean(cycles), axis=-1),
-        penalties=penalties,
-        order3=jnp.argmax(best, axis=0),
-        l2_bytes=l2_need,
-        l1_bytes=l1_need,
-    )
+    # One axis more, of the considered orders, before restarts.
+    shared, tile = integers.shared[:, None], integers.tile[:, None]
+    fusion = fuse(problem.edges, sigma, shared, _nesting(4), tile)
+    mapping = MappingArrays(integers.factors[:, :, None], _ranks(form, orders))
+    nest = UsefulNest(form.structure, problem.layers, mapping, fusion, alone=not form.shares)
+    costs = layer_costs(nest, problem.machine)
+    tiles(nest, problem.machine)  # its counts are wanted too
+    complete = [penalty.name for penalty in PENALTIES].index("complete")
+    price = weight * settings.weights[complete] * incompleteness(nest)
+    for exponent, cost in zip(EXPONENTS[settings.objective], (costs.energy_pj, costs.cycles), strict=True):
+        repeated = cost * problem.layers.repeat
+        price = price + exponent * repeated / jnp.sum(repeated[:1], axis=-1, keepdims=True)
+    known = {key: values for key, values in nest.known.items() if key[0] in _KNOWN}
+    return jnp.broadcast_to(price, (len(orders), *integers.tile.shape[1:])), known
 
 
-def total_penalty(penalties: Penalties, options: DescentOptions) -> Array:
-    """The weighted sum of all penalties, ``[restarts]``."""
-    return (
-        options.p_valid * penalties.valid
-        + options.p_spatial * penalties.spatial
-        + options.p_mem * penalties.mem
-        + options.p_align * penalties.align
-        + options.p_whole * penalties.whole
-        + options.p_complete * penalties.complete
+def choose_orders(
+    settings: DescentSettings,
+    orders: Considered,
+    price: OfConsidered,
+    known: Known,
+    gumbel: OfConsidered,
+    tau: Float[Array, ""],
+) -> Chosen:
+    """Take one of the considered orders of every layer.
+
+    Loop orders are a third relaxed choice: one is drawn with :math:`p_o = softmax_o(-\\log price_o / \\tau)`.
+    """
+    score = -jnp.log(price + 1e-20)
+    best = jnp.argmax(score / tau + gumbel if settings.orders == "drawn" else score, axis=0)
+
+    def take(values: Array) -> Array:
+        return reduce(lambda rest, i: jnp.where(best == i, values[i], rest), range(1, len(values)), values[0])
+
+    return Chosen(take(orders), {key: take(values) for key, values in known.items()})
+
+
+def _nesting(ndim: int) -> Array:
+    """Ranks of the shared loops by dim, G, N, P, Q from the outermost in."""
+    ranks = np.zeros((8, *([1] * (ndim - 1))), dtype=np.float32)
+    ranks[list(SHARED_DIMS)] += np.arange(len(SHARED_DIMS)).reshape(-1, *ranks.shape[1:])
+    return cast("Array", ranks)
+
+
+def _ranks(form: Form, orders: Int[Array, "*considered memories restarts layers"]) -> tuple[Array, ...]:
+    """By memory the rank of each dim's loop, ``[8, *considered, restarts, layers]``."""
+    tables = [jnp.asarray(rank_table(choices)) for choices in form.orders]
+    return tuple(
+        table[:, orders[..., i, :, :]] if table.shape[1] > 1 else table.reshape(8, *([1] * (orders.ndim - 1)))
+        for i, table in enumerate(tables)
     )
 
 
-def objective(result: Outcome, options: DescentOptions) -> Array:
-    """EDP, energy (uJ) or latency (cycles), or its logarithm, ``[restarts]``."""
-    value = {
-        "edp": result.log_edp,
-        "energy": jnp.log(result.energy_pj * 1e-6),
-        "latency": jnp.log(result.cycles),
-    }[options.objective]
-    return value if options.log_objective else jnp.exp(value)
+def set_scene(
+    form: Form, problem: ProblemArrays, settings: DescentSettings, relaxed: Relaxed, integers: Integers, chosen: Chosen
+) -> Scene:
+    """A relaxed schedule as a nest with gradients."""
+    fusion = fuse(problem.edges, relaxed.sigma, integers.shared, _nesting(3), integers.tile)
+    nest = SmoothNest(
+        form.structure,
+        problem.layers,
+        MappingArrays(integers.factors, _ranks(form, chosen.orders)),
+        fusion,
+        alone=not form.shares,
+        known=dict(chosen.known),
+        logs=relaxed.logs,
+        smooth=settings.gradient == "smooth",
+    )
+    return Scene(problem, nest, relaxed.sigma, relaxed.excess, relaxed.wandering, settings.hinge == "squared")
 
 
-def loss(result: Outcome, options: DescentOptions, anneal: Anneal) -> Array:
-    """The augmented loss, ``[restarts]``.
+def look(scene: Scene) -> Seen:
+    """Price a relaxed schedule."""
+    costs, repeat = layer_costs(scene.nest, scene.problem.machine), scene.problem.layers.repeat
+    return Seen(
+        energy_pj=jnp.sum(costs.energy_pj * repeat, axis=-1),
+        cycles=jnp.sum(costs.cycles * repeat, axis=-1),
+        penalties=jnp.stack([penalty.excess(scene) for penalty in PENALTIES]),
+    )
+
+
+def loss(seen: Seen, settings: DescentSettings, now: Anneal) -> Float[Array, " restarts"]:
+    """The augmented loss.
 
     .. math:: Loss = \\log EDP + \\lambda (P_{map} + P_{mem} + P_{align} + P_{whole} + P_{complete})
 
-    The paper's is EDP itself (option `log_objective`), with P_map = P_valid + P_spatial, and lambda constant.
+    The paper's is EDP itself (setting `log_objective`), with P_map = P_valid + P_spatial, and lambda constant.
     """
-    return objective(result, options) + anneal.weight * total_penalty(result.penalties, options)
+    a, b = EXPONENTS[settings.objective]
+    objective = a * jnp.log(seen.energy_pj * 1e-6) + b * jnp.log(seen.cycles)
+    penalties = sum((weight * value for weight, value in zip(settings.weights, seen.penalties, strict=True)), 0.0)
+    return (objective if settings.log_objective else jnp.exp(objective)) + now.weight * penalties
+
+
+def apart(happens: Array, function: Any, *arguments: Any) -> Any:  # noqa: ANN401  (any function of arrays)
+    """`function(*arguments)`, compiled apart from what surrounds it; `happens` is true, but the compiler cannot know.
+
+    Otherwise the compiler would compute its results again wherever one of them is used, many times over.
+    """
+    function = jax.jit(function)  # traced once
+    shapes: Any = jax.eval_shape(function, *arguments)
+
+    def zeros(leaf: jax.ShapeDtypeStruct) -> Array:
+        return jnp.zeros(leaf.shape, leaf.dtype)
+
+    def nothing(*_: Any) -> Any:  # noqa: ANN401
+        return jax.tree.map(zeros, shapes)
+
+    return cast("Any", jax.lax.cond(happens, function, nothing, *arguments))

@@ -1,7 +1,7 @@
-"""A workload and an accelerator packed for the descent: padded arrays, layers in topological order.
+"""A workload and a machine packed for the descent: padded arrays, layers in topological order.
 
 Axes are padded to a few sizes, so that another network of similar size runs in the program compiled before. Padding
-layers have no words and repeat 0 times, padding edges are never fused, padding rows have one candidate of ones.
+layers have one value and repeat 0 times, padding edges are never fused, padding rows have one candidate of ones.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from fadiff.cost.arrays import EdgeArrays, HardwareArrays, LayerArrays, pack_edges, pack_hardware, pack_layers
-from fadiff.schedule import halos
-from fadiff.search.gradient.candidates import SHARED_DIMS, SLOTS, Choice, divisor_choices, factorization_choices
+from fadiff.hardware import MachineArrays, Structure, pack_machine
+from fadiff.schedule.arrays import EdgeArrays, LayerArrays, pack_edges, pack_layers
+from fadiff.schedule.barriers import barriers
+from fadiff.schedule.tiling import group_tiling, inner_edges, leads
+from fadiff.search.gradient.candidates import SHARED_DIMS, Choice, choices
+from fadiff.search.space import map_space
+from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jax import Array
-    from numpy.typing import NDArray
+    from jaxtyping import Float, Int
 
-    from fadiff.hardware import Hardware
-    from fadiff.search.gradient.options import DescentOptions
+    from fadiff.hardware import Machine
+    from fadiff.search.gradient.settings import DescentSettings
     from fadiff.workload import Edge, Workload
-
-    FloatArray = NDArray[np.float32]
-    IntArray = NDArray[np.int64]
 
 WIDTHS = (4, 16, 32, 64, 128)
 """Candidates per row of a table; rows with more go to a table of `max_candidates`."""
@@ -39,27 +38,33 @@ BARRED = -1e9
 class Table(NamedTuple):
     """Choices with about equally many candidates, one per row."""
 
-    factors: Array
-    """``[rows, width, parts]`` integers, as numbers; part i of a row stands for the i-th slot of its choice."""
-    bar: Array
-    """``[rows, width, 1]`` 0 for candidates, :data:`BARRED` for padding."""
+    logs: Float[Array, "rows width parts"]
+    """Log factors of each candidate; part i of a row stands for the i-th slot of its choice."""
+    bar: Float[Array, "rows width 1"]
+    """0 for candidates, :data:`BARRED` for padding."""
 
 
-class EdgeEnds(NamedTuple):
-    """What the penalties ask about edges. Shapes ``[edges]`` unless said."""
+class Ends(NamedTuple):
+    """What the penalties ask about edges; dims are G, N, P, Q."""
 
-    source: Array
-    """Number of the producer."""
-    target: Array
-    """Number of the consumer."""
-    fusible: Array
+    source: Float[Array, "layers edges"]
+    """1 at an edge's producer."""
+    target: Float[Array, "layers edges"]
+    """1 at its consumer."""
+    fusible: Float[Array, " edges"]
     """1 where the edge may be fused."""
-    whole: Array
-    """``[4, 1, edges]`` 1 where G, N, P, Q must not be shared if the edge is fused."""
-    later: Array
-    """``[fan_out, layers]`` numbers of the edges that leave a layer, the first to be read first."""
-    drop: Array
-    """``[fan_in, layers]`` where a layer's arriving edges stand in `later`, laid end to end; the end if none."""
+    whole: Float[Array, "4 1 edges"]
+    """1 where a dim must not be shared if the edge is fused."""
+    stride: Float[Array, "4 1 edges"]
+    """What the consumer steps over, of what the producer stores."""
+    computed: Float[Array, "4 1 edges"]
+    """Sizes of the producer."""
+    stored: Float[Array, "4 1 edges"]
+    """The same after its epilogue."""
+    spans: Float[Array, "edges layers"]
+    """1 where the cut after a layer lies between an edge's ends."""
+    until: Float[Array, "fan_out layers layers"]
+    """1 where the second layer runs between the first and the end of one of its edges, both included."""
 
 
 class ProblemArrays(NamedTuple):
@@ -67,52 +72,83 @@ class ProblemArrays(NamedTuple):
 
     layers: LayerArrays
     edges: EdgeArrays
-    ends: EdgeEnds
-    hardware: HardwareArrays
-    halo: Array
-    """``[2, layers]`` halo of a layer's buffer with all its edges fused."""
+    """Leaving edges of a layer stand in the order of their targets, the last first."""
+    ends: Ends
+    machine: MachineArrays
+    stored: Float[Array, "2 layers"]
+    """Rows and columns after the epilogue."""
+    halo: Float[Array, "2 layers"]
+    """Halo of a layer's buffer with all its edges fused."""
     tables: tuple[Table, ...]
-    place: Array
-    """``[6 * 8 * layers]`` where each factor stands among the parts of all rows of all tables, laid end to end."""
-    unplace: Array
-    """``[parts]`` the inverse: where the factors take each part from, or one past the last."""
+    place: Int[Array, " slots*8*layers"]
+    """Where each log factor stands among the parts of all rows of all tables, laid end to end."""
+    unplace: Int[Array, " parts"]
+    """The inverse: where the factors take each part from, or one past the last."""
+
+
+class Form(NamedTuple):
+    """What shapes the compiled program besides the sizes of arrays."""
+
+    structure: Structure
+    """The machine's, with only those dims at each node for which a factor may pay in some layer."""
+    orders: tuple[tuple[str, ...], ...]
+    """By memory: the loop orders to choose among."""
+    shares: bool
+    """Whether layers may be fused, and share loops."""
 
 
 class Problem(NamedTuple):
     """Arrays, and what is needed to read results back in the workload's own order."""
 
+    form: Form
     arrays: ProblemArrays
-    position: IntArray
-    """``[layers]`` topological place of each layer of the workload."""
+    position: Int[np.ndarray, " layers"]
+    """Topological place of each layer of the workload."""
     edges: int
     """Edges of the workload."""
-    choices: tuple[Choice, ...]
-    """The whole factorizations to choose among."""
 
 
-def pack_problem(workload: Workload, hardware: Hardware, options: DescentOptions) -> Problem:
-    """Pack what a descent with these options needs."""
-    place = {name: i for i, name in enumerate(workload.topological)}
-    position = np.array([place[layer.name] for layer in workload.layers])
-    order = np.argsort(position)
-    layers = _round_up(len(workload.layers), LAYER_STEP)
-    edges = _round_up(max(1, len(workload.edges)), LAYER_STEP)
-    whole = tuple(factorization_choices(workload, hardware, options))
-    choices = whole if options.choice == "factorizations" else tuple(divisor_choices(workload, hardware, options))
-    tables, placed, parts = _tables(choices, layers, options.max_candidates)
-    unplace = np.full(parts, SLOTS * 8 * layers)
+def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings) -> Problem:
+    """Pack what a descent with these settings needs."""
+    space, whole = map_space(machine), machine.structure
+    looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
+    useful = tuple("".join(d for d in looped if node in space.nodes[d]) for node in range(len(machine.nodes)))
+    # Fused outputs arrive from a keeper of sums further in.
+    shares = settings.fuse and whole.fuses is not None and whole.keepers("O")[-1] > whole.fuses
+    fusible = [edge for edge in workload.edges if shares and is_fusible(workload, edge)]
+    position = np.array([workload.depth[layer.name] for layer in workload.layers])
+    layers, edges = _round_up(len(workload.layers)), _round_up(len(workload.edges))
+    tables, placed, parts = _tables(tuple(choices(workload, machine, settings)), len(useful) + 1, layers, settings)
+    unplace = np.full(parts, placed.size)
     unplace[placed[placed < parts]] = np.flatnonzero(placed < parts)
+
+    def padded(rows: object, fill: float) -> Array:
+        """Rows of the workload's layers put in topological order, as columns, and padding after them."""
+        values = np.asarray(rows, dtype=np.float32)
+        columns = np.full((layers, *values.shape[1:]), fill, dtype=np.float32)
+        columns[position] = values
+        return cast("Array", np.ascontiguousarray(columns.T))
+
+    # Halos do not depend on how far a group reaches beyond a layer's consumers, where rows are stored as computed; so
+    # those of the whole network, fused wherever it may be, stand for those of any group.
+    ahead, blank = leads(workload, fusible), {"addends", "is_mac", "repeat"}
+    of_layers = {name: np.asarray(values).T for name, values in pack_layers(workload)._asdict().items()}
+    of_edges = {name: np.asarray(values).T for name, values in _sorted_edges(workload)._asdict().items()}
+    numbers = {name: len(workload.edges) if name in ("arriving", "leaving") else 0 for name in of_edges}
+    packed = EdgeArrays(**{name: _fanned(padded(of_edges[name], fill), fill, edges) for name, fill in numbers.items()})
     arrays = ProblemArrays(
-        layers=padded_layers(pack_layers(workload), order, layers),
-        edges=_padded_edges(pack_edges(workload), order, layers, edges, len(workload.edges)),
-        ends=_edge_ends(workload, place, layers, edges, options),
-        hardware=HardwareArrays(*(_float(value) for value in pack_hardware(hardware))),
-        halo=_halo(workload, layers),
+        layers=LayerArrays(**{name: padded(values, name not in blank) for name, values in of_layers.items()}),
+        edges=packed,
+        ends=_ends(workload, fusible, np.asarray(packed.leaving), edges),
+        machine=MachineArrays(*map(_float, pack_machine(machine))),
+        stored=padded([layer.stored for layer in workload.layers], 1),
+        halo=padded([[a.halo for a in ahead.get(layer.name, ())] or [0, 0] for layer in workload.layers], 0),
         tables=tables,
-        place=_int(placed),
-        unplace=_int(unplace),
+        place=cast("Array", placed),
+        unplace=cast("Array", unplace),
     )
-    return Problem(arrays, position, len(workload.edges), whole)
+    form = Form(Structure(whole.keeps, useful, whole.fuses), space.orders, shares)
+    return Problem(form, arrays, position, len(workload.edges))
 
 
 def is_fusible(workload: Workload, edge: Edge) -> bool:
@@ -120,103 +156,81 @@ def is_fusible(workload: Workload, edge: Edge) -> bool:
     return edge.fusible and workload[edge.source].repeat == workload[edge.target].repeat
 
 
-def _tables(choices: tuple[Choice, ...], layers: int, widest: int) -> tuple[tuple[Table, ...], IntArray, int]:
+def _tables(
+    rows: tuple[Choice, ...], slots: int, layers: int, settings: DescentSettings
+) -> tuple[tuple[Table, ...], Int[np.ndarray, " places"], int]:
     """Tables of choices by number of candidates, the place of each factor in them, and how many parts they have."""
+    widest = max([settings.max_candidates, *(len(choice.factors) for choice in rows)])
     widths = sorted({*(width for width in WIDTHS if width < widest), widest})
-    parts = max((len(choice.slots) for choice in choices), default=1)
-    flat, tables = np.full((SLOTS, 8, layers), -1), list[Table]()
+    parts = max((len(choice.slots) for choice in rows), default=1)
+    flat, tables = np.full((slots, 8, layers), -1), list[Table]()
     start = 0
     for lower, width in zip([0, *widths[:-1]], widths, strict=True):
-        rows = [choice for choice in choices if lower < len(choice.factors) <= width]
-        count = _power_of_two(max(len(rows), MIN_ROWS))
-        factors = np.ones((count, width, parts))
-        bar = np.full((count, width, 1), BARRED)
+        mine = [choice for choice in rows if lower < len(choice.factors) <= width]
+        count = _power_of_two(max(len(mine), MIN_ROWS))
+        logs, bar = np.zeros((count, width, parts)), np.full((count, width, 1), BARRED)
         bar[:, 0] = 0
-        for row, choice in enumerate(rows):
-            factors[row, : len(choice.factors), : len(choice.slots)] = choice.factors
+        for row, choice in enumerate(mine):
+            logs[row, : len(choice.factors), : len(choice.slots)] = np.log(choice.factors)
             bar[row, : len(choice.factors)] = 0
             for part, slot in enumerate(choice.slots):
                 flat[slot, choice.dim, choice.layer] = start + row * parts + part
-        tables.append(Table(_float(factors), _float(bar)))
+        tables.append(Table(_float(logs), _float(bar)))
         start += count * parts
     return tuple(tables), np.where(flat < 0, start, flat).reshape(-1), start
 
 
-def padded_layers(packed: LayerArrays, order: IntArray, layers: int) -> LayerArrays:
-    """The layers in another order, and padding layers up to a number of them."""
-
-    def pad(values: Array, fill: float) -> Array:
-        array = cast("FloatArray", values)[..., order]
-        return _float(np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, layers - len(order))], constant_values=fill))
-
-    ones = {"size", "stride", "dilation", "stored", "input_channels"}
-    padded = {name: pad(values, 1 if name in ones else 0) for name, values in packed._asdict().items()}
-    return LayerArrays(**{**padded, "is_mac": cast("Array", cast("FloatArray", padded["is_mac"]) > 0)})
+def _sorted_edges(workload: Workload) -> EdgeArrays:
+    """The edges, those that leave a layer in the order of their targets, the last first."""
+    packed, target = pack_edges(workload), np.array([*(workload.depth[edge.target] for edge in workload.edges), -1])
+    leaving = np.asarray(packed.leaving)
+    order = np.argsort(-target[leaving], axis=0, kind="stable")
+    return packed._replace(leaving=cast("Array", np.take_along_axis(leaving, order, axis=0)))
 
 
-def _padded_edges(packed: EdgeArrays, order: IntArray, layers: int, edges: int, count: int) -> EdgeArrays:
-    def lists(values: Array, fill: int) -> NDArray[np.float64]:
-        array = cast("NDArray[np.float64]", values)[:, order]
-        fan = _power_of_two(len(array))
-        return np.pad(array, [(0, fan - len(array)), (0, layers - len(order))], constant_values=fill)
+def _fanned(values: Array, none: int, edges: int) -> Array:
+    """Lists per layer padded to a power of two; number `none`, where it is one, becomes `edges`."""
+    lists = np.asarray(values)
+    if lists.ndim > 1:
+        lists = np.pad(lists, [(0, _power_of_two(len(lists)) - len(lists)), (0, 0)], constant_values=none)
+    return cast("Array", np.where(lists == none, edges, lists).astype(np.int32) if none else lists)
 
-    def numbers(values: Array) -> Array:
-        return _int(np.where((array := lists(values, count)) == count, edges, array))
 
-    output = cast("FloatArray", packed.is_output)[order]
-    return EdgeArrays(
-        arriving=numbers(packed.arriving),
-        input_channels=_float(lists(packed.input_channels, 0)),
-        is_weight=_float(lists(packed.is_weight, 0)),
-        is_addend=_float(lists(packed.is_addend, 0)),
-        leaving=numbers(packed.leaving),
-        is_output=_float(np.pad(output, (0, layers - len(order)))),
+def _ends(workload: Workload, fusible: list[Edge], leaving: Int[np.ndarray, "fan_out layers"], edges: int) -> Ends:
+    turn = np.arange(len(leaving.T))
+    source, target = np.zeros(edges, dtype=np.int64), np.append(np.zeros(edges, dtype=np.int64), -1)
+    whole, stride, computed, stored = np.zeros((4, 1, edges)), *np.ones((3, 4, 1, edges))
+    for i, edge in enumerate(workload.edges):
+        source[i], target[i] = workload.depth[edge.source], workload.depth[edge.target]
+        producer, consumer = workload[edge.source], workload[edge.target]
+        whole[:, 0, i] = _must_be_whole(workload, edge)
+        stride[2:, 0, i] = consumer.stride if edge.port == "input" else (1, 1)
+        computed[:, 0, i] = [producer.dims[d] for d in SHARED_DIMS]
+        stored[:, 0, i] = [producer.dims.G, producer.dims.N, *producer.stored]
+    return Ends(
+        source=_float(source == turn[:, None]),
+        target=_float(target[:-1] == turn[:, None]),
+        fusible=_float(np.pad([edge in fusible for edge in workload.edges], (0, edges - len(workload.edges)))),
+        whole=_float(whole),
+        stride=_float(stride),
+        computed=_float(computed),
+        stored=_float(stored),
+        spans=_float((source[:, None] <= turn) & (turn < target[:-1, None])),
+        until=_float((turn[:, None] <= turn) & (turn <= target[leaving][:, :, None])),
     )
 
 
-def _edge_ends(workload: Workload, place: dict[str, int], layers: int, edges: int, options: DescentOptions) -> EdgeEnds:
-    source, target, fusible = (np.zeros(edges) for _ in range(3))
-    whole = np.zeros((len(SHARED_DIMS), 1, edges))
-    leaving: list[list[int]] = [[] for _ in range(layers)]
-    for i, edge in enumerate(workload.edges):
-        source[i], target[i] = place[edge.source], place[edge.target]
-        fusible[i] = options.fuse and is_fusible(workload, edge)
-        whole[:, 0, i] = _must_be_whole(workload, edge)
-        leaving[place[edge.source]].append(i)
-    fan = _power_of_two(max(1, *map(len, leaving)))
-    later = np.full((fan, layers), edges)
-    for layer, numbers in enumerate(leaving):
-        later[: len(numbers), layer] = sorted(numbers, key=lambda number: target[number])
-    stands = {int(number): i for i, number in enumerate(later.reshape(-1)) if number < edges}
-    arriving: list[list[int]] = [[] for _ in range(layers)]
-    for i, edge in enumerate(workload.edges):
-        arriving[place[edge.target]].append(stands[i])
-    drop = np.full((_power_of_two(max(1, *map(len, arriving))), layers), later.size)
-    for layer, numbers in enumerate(arriving):
-        drop[: len(numbers), layer] = numbers
-    return EdgeEnds(_int(source), _int(target), _float(fusible), _float(whole), _int(later), _int(drop))
-
-
-def _must_be_whole(workload: Workload, edge: Edge) -> tuple[bool, bool, bool, bool]:
+def _must_be_whole(workload: Workload, edge: Edge) -> list[bool]:
     """Whether G, N, P, Q must not be shared across a fused edge, by the rules *whole* and *aligned*."""
-    producer, consumer = workload[edge.source], workload[edge.target]
-    transposed = edge.port == "input" and "transpose" in producer.epilogue
-    cut = edge.port == "weight" or transposed
-    return (producer.dims.G != consumer.dims.G, cut or producer.dims.N != consumer.dims.N, cut, cut)
+    barred = {loop for bar in barriers(workload, (), (edge,), online_softmax=False) for loop in bar.loops}
+    pair = (edge.source, edge.target)
+    twice = np.ones((5, 2), dtype=np.int64) + np.eye(5, 2, dtype=np.int64)  # G, or N
+    aligned = group_tiling(workload, pair, inner_edges(workload, pair), twice).aligned
+    return [not aligned[0], not aligned[1] or "N" in barred, "P" in barred, "Q" in barred]
 
 
-def _halo(workload: Workload, layers: int) -> Array:
-    """Halos do not depend on how far a group reaches beyond a layer's consumers, where rows are stored as computed;
-    so those of the whole network, fused wherever it may be, stand for those of any group."""
-    found = halos(workload, [edge for edge in workload.edges if is_fusible(workload, edge)])
-    halo = np.zeros((2, layers))
-    for i, name in enumerate(workload.topological):
-        halo[:, i] = found.get(name, (0, 0))
-    return _float(halo)
-
-
-def _round_up(number: int, step: int) -> int:
-    return -(-number // step) * step
+def _round_up(number: int) -> int:
+    return -(-max(number, 1) // LAYER_STEP) * LAYER_STEP
 
 
 def _power_of_two(number: int) -> int:
@@ -226,7 +240,3 @@ def _power_of_two(number: int) -> int:
 
 def _float(values: object) -> Array:
     return cast("Array", np.asarray(values, dtype=np.float32))
-
-
-def _int(values: Sequence[int] | NDArray[np.generic]) -> Array:
-    return cast("Array", np.asarray(values, dtype=np.int32))

@@ -1,5 +1,5 @@
-"""Searches that take every layer on its own: DOSA's gradient descent on a fixed machine, and ours without fusion."""
+"""Searches that take every layer on its own: DOSA's gradient descent on a given machine, and ours without fusion."""
 
-from fadiff.search.layerwise.method import LayerwiseOptions, layerwise, layerwise_tuned
+from fadiff.search.layerwise.method import LayerwiseSettings, layerwise, layerwise_tuned
 
-__all__ = ["LayerwiseOptions", "layerwise", "layerwise_tuned"]
+__all__ = ["LayerwiseSettings", "layerwise", "layerwise_tuned"]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from fadiff.search.layerwise.mapspace import Model, costs_of, loads, measure, with_quotients
+from fadiff.cost.model import layer_costs
+from fadiff.search.layerwise.mapspace import Frame, Model, every_factor, loads, measure, nest_of
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import Float, Int
 
 NEAR_ONE = 1e-5
 """A factor this close to 1 is 1: in 32 bits 3/3 may come out a little above, and would count as a loop that runs."""
@@ -24,29 +27,28 @@ divided by the cost of their start, so that squared gradients stay within 32 bit
 class State(NamedTuple):
     """Where the descent stands."""
 
-    variables: Array
-    """``[3, 8, starts, layers]`` factors over their normalizers."""
+    variables: Float[Array, "free starts layers"]
+    """Factors over their normalizers."""
     adam: optax.ScaleByAdamState
 
 
 class Fixed(NamedTuple):
     """What does not change between two roundings."""
 
-    normalizers: Array
-    """``[3, 8, 1, 1]``"""
-    ranks: Array
-    """``[8, starts, layers]`` loop orders at L3."""
-    scale: Array
-    """``[starts]`` what each start costs."""
+    normalizers: Float[Array, "free 1 1"]
+    orders: Int[Array, "starts layers"]
+    """Loop orders of the first memory."""
+    scale: Float[Array, " starts"]
+    """What each start costs."""
     learning_rate: float
 
 
 class Terms(NamedTuple):
-    """What each layer adds to energy, latency and penalties. Shapes ``[starts, layers]``."""
+    """What each layer adds to energy, latency and penalties."""
 
-    energy_pj: Array
-    cycles: Array
-    penalty: Array
+    energy_pj: Float[Array, "starts layers"]
+    cycles: Float[Array, "starts layers"]
+    penalty: Float[Array, "starts layers"]
 
 
 def init(variables: Array) -> State:
@@ -55,8 +57,8 @@ def init(variables: Array) -> State:
 
 
 def to_point(model: Model, variables: Array, normalizers: Array) -> Array:
-    """The factors that variables stand for; those that are not free are 1."""
-    return jnp.where(model.free, variables * normalizers, 1)
+    """The factors that variables stand for; those of dims of one trip are 1."""
+    return jnp.where(model.runs, variables * normalizers, 1)
 
 
 def acting(factors: Array) -> Array:
@@ -66,56 +68,56 @@ def acting(factors: Array) -> Array:
     return jnp.where(still > 1 + NEAR_ONE, factors, at_least_one)
 
 
-def terms(model: Model, point: Array, ranks: Array) -> Terms:
+def terms(frame: Frame, model: Model, point: Array, orders: Array) -> Terms:
     """Energy, latency and penalties by layer; see :func:`loss_and_gradient`."""
-    every = with_quotients(model, point)
-    factors = acting(every)
-    costs = costs_of(model, factors, ranks)
+    every = every_factor(frame, model, point)
+    nest = nest_of(frame, model, acting(every), orders)
+    costs = layer_costs(nest, model.machine)
     below = jnp.sum(jnp.maximum(1 - every, 0) ** 2, axis=(0, 1))
-    excess = jnp.sum(jnp.maximum(loads(model, factors, costs) - 1, 0) ** 2, axis=0)
+    excess = jnp.sum(jnp.maximum(loads(nest, model.machine) - 1, 0) ** 2, axis=0)
     repeat = model.layers.repeat
-    return Terms(costs.energy.total * repeat, costs.cycles.total * repeat, below + excess)
+    return Terms(costs.energy_pj * repeat, costs.cycles * repeat, below + excess)
 
 
-def loss_and_gradient(model: Model, point: Array, ranks: Array) -> tuple[Array, Array]:
-    """The loss ``[starts]``, and its gradient in the factors ``[3, 8, starts, layers]``.
+def loss_and_gradient(frame: Frame, model: Model, point: Array, orders: Array) -> tuple[Array, Array]:
+    """The loss ``[starts]``, and its gradient in the factors ``[free, starts, layers]``.
 
     .. math:: Loss = EDP + \\overline{EDP}\\, P, \\qquad
         P = \\sum_f \\max(0, 1 - f)^2 + \\sum_{v,i} \\max(0, need_{v,i} / C_i - 1)^2
 
-    f runs over all factors, L3 quotients included, v over layers, i over array rows, array columns, L1 and L2; the bar
+    f runs over all factors, the first memory's quotients included, v over layers, i over axes and memories; the bar
     stops the gradient. The last sum is not DOSA's, whose hardware grows with its mappings. It is P_spatial and P_mem of
     FADiff's paper, squared excess of need over capacity, with lambda = EDP / C_i^2. With EDP = E * D (or E, or D):
 
     .. math:: dLoss = EDP \\left( \\frac{dE}{E} + \\frac{dD}{D} + dP \\right)
 
-    Layers do not see each other, so one derivative in each of 24 directions, taken for all layers at once, is the
-    whole gradient. Compiling this takes a third of the time that a backward pass takes, and a step takes no longer.
+    Layers do not see each other, so one derivative in the direction of each free factor, taken for all layers at once,
+    is the whole gradient. Compiling this takes a third of the time that a backward pass takes, and so does a step.
     """
-    directions = jnp.eye(24).reshape(24, 3, 8, 1, 1)
 
     def at(moved: Array) -> Terms:
-        return terms(model, moved, ranks)
+        return terms(frame, model, moved, orders)
 
     def along(direction: Array) -> tuple[Terms, Terms]:
-        return cast("tuple[Terms, Terms]", jax.jvp(at, (point,), (jnp.broadcast_to(direction, point.shape),)))
+        tangent = jnp.broadcast_to(direction[:, None, None], point.shape)
+        return cast("tuple[Terms, Terms]", jax.jvp(at, (point,), (tangent,)))
 
-    here, slopes = jax.vmap(along, out_axes=(None, 0))(directions)
+    here, slopes = jax.vmap(along, out_axes=(None, 0))(jnp.eye(len(frame.free)))
     energy_pj, cycles, penalty = (jnp.sum(part, axis=-1) for part in here)
     cost = measure(model, energy_pj, cycles)
     relative = model.exponents[0] * slopes.energy_pj / energy_pj[:, None]
     relative += model.exponents[1] * slopes.cycles / cycles[:, None] + slopes.penalty
-    return cost * (1 + penalty), (cost[:, None] * relative).reshape(point.shape)
+    return cost * (1 + penalty), cost[:, None] * relative
 
 
-@jax.jit
-def descend(model: Model, fixed: Fixed, state: State, count: int) -> State:
+@partial(jax.jit, static_argnames=("frame",))
+def descend(frame: Frame, model: Model, fixed: Fixed, state: State, count: int) -> State:
     """`count` steps of Adam."""
 
     def advance(_: Array, state: State) -> State:
         point = to_point(model, state.variables, fixed.normalizers)
-        _, slope = loss_and_gradient(model, point, fixed.ranks)
-        gradient = jnp.where(model.free, slope * fixed.normalizers, 0) / fixed.scale[:, None]
+        _, slope = loss_and_gradient(frame, model, point, fixed.orders)
+        gradient = jnp.where(model.runs, slope * fixed.normalizers, 0) / fixed.scale[:, None]
         update, adam = _ADAM.update(gradient, state.adam)
         variables = state.variables - fixed.learning_rate * cast("Array", update)
         return State(variables, cast("optax.ScaleByAdamState", adam))

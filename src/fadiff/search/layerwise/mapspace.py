@@ -1,158 +1,172 @@
-"""DOSA's map space on a fixed machine, and what the model says of a point in it.
+"""DOSA's map space on a given machine, and what the model says of a point in it.
 
-A point gives every layer its spatial factors, t0 and t1, ``[3, 8, ..., layers]``. L3 takes the quotient, the
-scratchpad has no loops of its own (t2 = 1), the accumulator's loop order is fixed, and L3 has one of three orders.
-Identical layers are one, counted as often as they run. Functions of points take NumPy arrays (exact, in 64 bits) and
-traced JAX arrays, whole numbers or not.
+A point gives every layer its *free* factors: those of each dim at the useful nodes below the first memory, which takes
+the quotient. The first memory has one of three loop orders, the others a fixed one. Identical layers are one, counted
+as often as they run. Functions of points take NumPy arrays (exact, in 64 bits) and traced JAX arrays, whole numbers or
+not.
 """
 
 from __future__ import annotations
 
-from math import prod
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from fadiff.cost.arrays import Fusion, HardwareArrays, LayerArrays, MappingArrays, pack_hardware, pack_layers
-from fadiff.cost.model import LayerCosts, layer_costs
-from fadiff.cost.namespace import namespace
-from fadiff.cost.traffic import C, G, K, R, S
-from fadiff.schedule import Group, Mapping, Schedule
-from fadiff.search.space import divisors
-from fadiff.workload import DIMS, Dims, Workload
+from fadiff.hardware import MachineArrays, Structure, pack_machine
+from fadiff.schedule import Group, Schedule
+from fadiff.schedule.arrays import Fusion, LayerArrays, MappingArrays, pack_layers, unpack_mapping
+from fadiff.schedule.capacity import tiles
+from fadiff.schedule.namespace import namespace
+from fadiff.schedule.nest import Members, Nest, product
+from fadiff.search.driver import EXPONENTS
+from fadiff.search.exact.conditions import Task
+from fadiff.search.space import divisors, rank_table
+from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from jax import Array
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
-    from fadiff.hardware import Hardware
+    from jax import Array
+    from jaxtyping import Bool, Float, Int
+
     from fadiff.search.driver import Objective
 
-    IntArray = NDArray[np.int64]
-    FloatArray = NDArray[np.float64]
+    Point = Int[np.ndarray, "free starts layers"]
+    Orders = Int[np.ndarray, "starts layers"]
 
-SPATIAL, T0, T1 = range(3)
-ORDER1 = "GKSRCNQP"
-"""The accumulator's loops, outer to inner."""
-ORDERS3 = ("GKCSRNQP", "GNCQPSRK", "GNQPKCSR")
-"""L3 loops, outer to inner: weight-, input- and output-stationary. DOSA has no G; it is relevant to every tensor."""
-EXPONENTS: dict[Objective, tuple[float, float]] = {"edp": (1, 1), "energy": (1, 0), "latency": (0, 1)}
-"""What is minimized is energy^a * latency^b."""
+ORDERS = ("GKCSRNQP", "GNCQPSRK", "GNQPKCSR")
+"""The first memory's loops, outer to inner: weight-, input- and output-stationary. DOSA has no G; it is relevant to
+every tensor."""
 LAYER_STEP = 8
 """Layers are padded to a multiple of this, so that networks of similar size share a compiled program."""
 
 
-def _array(values: object) -> Array:
-    return cast("Array", values)
+class RealNest(Nest):
+    """Loop nests of real factors that multiply to the sizes: a count is the product of the factors in its set."""
+
+    def held(self, node: int, dim: int) -> Array:
+        """The extent of a dim held in one instance of a memory."""
+        return self.mapping.factors[node][dim] * self.below[node][dim]
+
+    def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
+        inner = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim} | dict.fromkeys(axes, True)
+        counted = [self.xp.ones_like(self.mapping.factors[0][dim])]
+        for node in self.nodes_of(dim):
+            member, factor = inner.get(node, False), self.mapping.factors[node][dim]
+            if member is not False:
+                counted.append(factor if member is True else self.xp.where(member, factor, 1))
+        return product(counted)
 
 
-def _ranks(order: str) -> list[float]:
-    return [float(order.index(dim)) for dim in DIMS]
+class Frame(NamedTuple):
+    """What programs are compiled for."""
 
-
-_RANKS1 = np.array(_ranks(ORDER1))
-_ONE, _NONE = _array(np.ones((5, 1, 1))), _array(np.zeros((1, 1)))
-# Constants, no arguments of the compiled program: so its compiler drops all that fusion would add to the cost.
-_UNFUSED = Fusion(
-    trips=_ONE, trip_rank=_array(np.arange(5.0)[:, None, None]), x_trips=_ONE[:2], fused_channels=_NONE,
-    fused_weight=_NONE, fused_addends=_NONE, drained=_ONE[0], copied=_NONE, grouped=_NONE,
-)  # fmt: skip
+    structure: Structure
+    free: tuple[tuple[int, int], ...]
+    """Node and dim of each free factor, in the order of rounding: axes, then memories, from the inside out."""
+    inner_orders: tuple[str, ...]
+    """The loop order of each memory but the first."""
 
 
 class Model(NamedTuple):
-    """All that the cost of a point depends on."""
+    """All numbers that the cost of a point depends on."""
 
     layers: LayerArrays
     """One layer of each kind; `repeat` counts all that run of the kind, and is 0 for padding."""
-    hardware: HardwareArrays
-    free: Array
-    """``[3, 8, 1, layers]`` whether a factor may differ from 1."""
-    exponents: Array
-    """``[2]`` the objective; a number, so that all objectives share a compiled program."""
+    machine: MachineArrays
+    runs: Bool[Array, "free 1 layers"]
+    """Whether a free factor may differ from 1: its dim has more than one trip."""
+    exponents: Float[Array, " 2"]
+    """The objective, energy^a * latency^b; a number, so that all objectives share a compiled program."""
 
 
 class MapSpace(NamedTuple):
     """The points of a network on a machine."""
 
-    workload: Workload
-    hardware: Hardware
-    kind: IntArray
-    """``[layers of the network]`` the number of each layer's kind: its place among the layers of a point."""
+    task: Task
+    frame: Frame
+    kind: Int[np.ndarray, " layers_of_the_network"]
+    """The number of each layer's kind: its place among the layers of a point."""
+    mapped: tuple[tuple[int, str], ...]
+    """Number and name of the first layer of each kind of MAC layers."""
     exact: Model
     """The model that schedules are judged by."""
     internal: Model
-    """DOSA's model, which it descends on: one word size at L3."""
-    divisors: IntArray
-    """``[8, layers, most]`` divisors of every size, the largest first; padded with 0."""
-
-    @property
-    def kinds(self) -> list[tuple[int, str]]:
-        """Number and name of the first layer of each kind of MAC layers."""
-        firsts: list[int] = np.unique(self.kind, return_index=True)[1].tolist()
-        named = ((k, self.workload.layers[i]) for k, i in enumerate(firsts))
-        return [(k, layer.name) for k, layer in named if layer.is_mac]
+    """DOSA's model, which it descends on: an unfinished sum in the first memory is as wide as an output."""
+    divisors: Int[np.ndarray, "8 layers most"]
+    """Divisors of every size, the largest first; padded with 0."""
 
 
-def pack_mapspace(
-    workload: Workload, hardware: Hardware, objective: Objective = "edp", spill_words: float = 1.0
-) -> MapSpace:
-    """Pack what the search needs; to DOSA's model a sum that leaves L1 unfinished is `spill_words` words."""
-    shapes = [(one.kind, one.dims, one.stride, one.dilation, one.stored, len(one.inputs)) for one in workload.layers]
-    number = {shape: i for i, shape in enumerate(dict.fromkeys(shapes))}
-    kind = np.array([number[shape] for shape in shapes])
-    firsts = np.unique(kind, return_index=True)[1]
-    count = -(-len(firsts) // LAYER_STEP) * LAYER_STEP
-    # Padding repeats the layers, none of which runs.
-    padded = np.resize(firsts, count)
+def pack_mapspace(task: Task, objective: Objective = "edp") -> MapSpace:
+    """Pack what the search needs."""
+    workload, machine = task.workload, pack_machine(task.machine)
+    first, kind = np.unique(task.twin, return_inverse=True)
+    count = -(-len(first) // LAYER_STEP) * LAYER_STEP
+    padded: list[int] = np.resize(first, count).tolist()  # padding repeats the layers, none of which runs
     packed = pack_layers(workload)
     repeat = np.bincount(kind, weights=np.asarray(packed.repeat), minlength=count)
     layers = LayerArrays(*(values[..., padded] for values in packed))._replace(repeat=_array(repeat))
-    machine = pack_hardware(hardware)
-    unrolls = hardware.spatial_rows + hardware.spatial_cols
-    allowed = np.array([[dim in unrolls, dim in "NPQ", True] for dim in DIMS]).T[:, :, None]
-    free = allowed & (np.asarray(layers.size) > 1) & np.asarray(layers.is_mac) & (repeat > 0)
-    exact = Model(layers, machine, _array(free[:, :, None]), _array(np.array(EXPONENTS[objective])))
-    internal = exact._replace(hardware=machine._replace(spill_words=_array(np.float64(spill_words))))
+    frame = Frame(task.machine.structure, free_factors(task), tuple(orders[0] for orders in task.space.orders[1:]))
+    runs = (np.asarray(layers.size) > 1) & (np.asarray(layers.is_mac) * repeat > 0)
+    free = runs[[d for _, d in frame.free]][:, None]
+    exact = Model(layers, machine, _array(free), _array(np.array(EXPONENTS[objective], dtype=np.float64)))
+    internal = exact._replace(machine=machine._replace(bits_spilled=machine.bits_o))
     lists = [[divisors(workload.layers[i].dims[d])[::-1] for i in padded] for d in range(8)]
     most = max(len(each) for row in lists for each in row)
     table = np.array([[each + [0] * (most - len(each)) for each in row] for row in lists])
-    return MapSpace(workload, hardware, kind, exact, internal, table)
+    named = ((k, workload.layers[i]) for k, i in enumerate(padded[: len(first)]))
+    mapped = tuple((k, layer.name) for k, layer in named if layer.is_mac)
+    return MapSpace(task, frame, kind, mapped, exact, internal, table)
 
 
-def ranks3(orders: IntArray) -> Array:
-    """``[8, ..., layers]`` places of the loops at L3; `orders` ``[..., layers]`` are numbers into ORDERS3."""
-    return _array(np.array([_ranks(order) for order in ORDERS3]).T[:, orders])
+def free_factors(task: Task) -> tuple[tuple[int, int], ...]:
+    """Nodes and dims of the free factors: useful nodes below the first memory, in the order of rounding.
+
+    As published for Gemmini, a memory that brings W and I to the memory of sums has no loops of its own.
+    """
+    structure = task.machine.structure
+    passing = [
+        outer
+        for outer, inner in pairwise(structure.memories)
+        if set(structure.keeps[outer]) == {"W", "I"} and structure.keeps[inner] == "O"
+    ]
+    nodes = [node for node in (*structure.axes[::-1], *structure.memories[:0:-1]) if node not in passing]
+    return tuple((node, d) for node in nodes for d, dim in enumerate(DIMS) if node in task.space.nodes[dim])
 
 
-def with_quotients(model: Model, point: Array) -> Array:
-    """``[4, 8, ..., layers]`` the factors s, t0, t1, and t3 = size / (s*t0*t1)."""
-    size = model.layers.size.reshape(8, *([1] * (point.ndim - 3)), -1)
-    return namespace(point).concat([point, (size / (point[0] * point[1] * point[2]))[None]])
+def every_factor(frame: Frame, model: Model, point: Array) -> Array:
+    """``[nodes, 8, ..., layers]`` all factors of points ``[free, ..., layers]``; the first memory's are quotients."""
+    xp = namespace(point)
+    one = xp.ones_like(point[0])
+    rows = [[one] * 8 for _ in frame.structure.keeps]
+    for factor, (node, d) in zip(point, frame.free, strict=True):
+        rows[node][d] = factor
+    rows[0] = [model.layers.size[d] / product([row[d] for row in rows]) for d in range(8)]
+    return xp.stack([xp.stack(row) for row in rows])
 
 
-def costs_of(model: Model, factors: Array, ranks: Array) -> LayerCosts:
-    """The model's word on `factors` ``[4, 8, ..., layers]``, with loops at L3 nested as :func:`ranks3` says."""
-    spatial, t0, t1, t3 = factors
+def nest_of(frame: Frame, model: Model, factors: Array, orders: Array) -> Nest:
+    """The nests of `factors` ``[nodes, 8, ..., layers]``; `orders` ``[..., layers]`` are numbers into ORDERS."""
     xp = namespace(factors)
-    # Without loops at L2 their order is without effect.
-    inner = xp.broadcast_to(_RANKS1.reshape(8, *([1] * (ranks.ndim - 1))), ranks.shape)
-    mapping = MappingArrays(
-        spatial=spatial,
-        temporal=xp.stack([t0, t1, xp.ones_like(t1), t3]),
-        rank=xp.stack([inner, inner, ranks]),
-    )
-    return layer_costs(model.layers, mapping, _UNFUSED, model.hardware)
+    none, nothing = model.layers.repeat * 0, model.layers.size * 0
+    unfused = Fusion(nothing + 1, nothing, model.layers.size, none, none, none, none + 1, none, none)
+    inner = [rank_table((order,)).reshape(8, *([1] * (factors.ndim - 2))) for order in frame.inner_orders]
+    rank = (xp.asarray(rank_table(ORDERS))[:, orders], *(xp.asarray(table) for table in inner))
+    return RealNest(frame.structure, model.layers, MappingArrays(factors, rank), unfused, alone=True)
 
 
-def loads(model: Model, factors: Array, costs: LayerCosts) -> Array:
-    """``[4, ..., layers]`` shares of array rows, array columns, L1, L2 that a layer needs; above 1 it does not fit."""
-    machine, spatial = model.hardware, factors[SPATIAL]
-    rows, columns = spatial[C] * spatial[R] * spatial[S], spatial[K] * spatial[G]
-    l1_bytes = 4 * costs.tiles.output1 * machine.cols / columns
-    l2_bytes = costs.tiles.weight2 + costs.tiles.input2
-    return namespace(factors).stack(
-        [rows / machine.rows, columns / machine.cols, l1_bytes / machine.l1_bytes, l2_bytes / machine.l2_bytes]
-    )
+def loads(nest: Nest, machine: MachineArrays) -> Array:
+    """``[places, ..., layers]`` shares of each axis and of each memory that a layer needs; above 1 it does not fit."""
+    structure = nest.structure
+    lanes = [nest.spread(range(8), (axis,)) / machine.lanes[i] for i, axis in enumerate(structure.axes)]
+    held = tiles(nest, machine).running
+    none = nest.xp.zeros_like(nest.mapping.factors[0][0])
+    needs = [
+        sum((size for (where, _), size in held.items() if where == memory), none) / machine.usable_bytes[i + 1]
+        for i, memory in enumerate(structure.memories[1:])
+    ]
+    return nest.xp.stack([*lanes, *needs])
 
 
 def measure(model: Model, energy_pj: Array, cycles: Array) -> Array:
@@ -160,15 +174,18 @@ def measure(model: Model, energy_pj: Array, cycles: Array) -> Array:
     return (energy_pj * 1e-6) ** model.exponents[0] * cycles ** model.exponents[1]
 
 
-def to_schedule(space: MapSpace, point: IntArray, orders: IntArray) -> Schedule:
-    """The schedule of one start: factors ``[3, 8, layers]`` and L3 orders ``[layers]``. Nothing is fused."""
-    by_kind: dict[int, Mapping] = {}
-    for k, name in space.kinds:
-        spatial, t0, t1 = (Dims(*map(int, part)) for part in point[:, :, k])
-        inside = zip(space.workload[name].dims, spatial, t0, t1, strict=True)
-        t3 = Dims(*(size // prod(factors) for size, *factors in inside))
-        by_kind[k] = Mapping(spatial, t0, t1, l3=t3, order1=ORDER1, order3=ORDERS3[int(orders[k])])
-    layers = zip(space.workload.layers, space.kind, strict=True)
-    mappings = {layer.name: by_kind[int(k)] for layer, k in layers if layer.is_mac}
-    groups = tuple(Group((name,)) for name in space.workload.topological)
-    return Schedule(space.workload, space.hardware, groups, mappings)
+def to_schedule(space: MapSpace, point: Int[np.ndarray, "free layers"], orders: Int[np.ndarray, " layers"]) -> Schedule:
+    """The schedule of one start. Nothing is fused."""
+    workload = space.task.workload
+    whole = np.asarray(every_factor(space.frame, space.exact, _array(point.astype(np.float64))))
+    by_kind = {
+        k: unpack_mapping(whole[:, :, k], (1,) * 8, (ORDERS[int(orders[k])], *space.frame.inner_orders))
+        for k, _ in space.mapped
+    }
+    layers = zip(workload.layers, space.kind.tolist(), strict=True)
+    mappings = {layer.name: by_kind[k] for layer, k in layers if layer.is_mac}
+    return Schedule(workload, space.task.machine, tuple(Group((name,)) for name in workload.topological), mappings)
+
+
+def _array(values: object) -> Array:
+    return cast("Array", values)

@@ -1,92 +1,89 @@
 /* Where energy and time go, layer by layer: a table whose widest column is drawn. */
 
-const LEVELS = [
-  ["mac", "MACs", "var(--mac)"],
-  ["l0", "L0 registers", "var(--l0)"],
-  ["l1", "L1 accumulator", "var(--l1)"],
-  ["l2", "L2 scratchpad", "var(--l2)"],
-  ["l3", "DRAM", "var(--l3)"],
-];
-const TENSORS = [
-  ["weight", "weights", "var(--weight)"],
-  ["input", "inputs", "var(--input)"],
-  ["output", "outputs", "var(--output)"],
-  ["sums", "partial sums", "var(--sums)"],
-  ["mac", "MACs", "var(--mac)"],
-];
-const TENSOR_NAME = Object.fromEntries(TENSORS.map(([key, name]) => [key, name]));
-const SHADES = { weight: 100, input: 78, output: 56, sums: 38, mac: 100 };
-const shade = (level, tensor) => `color-mix(in oklab, var(--${level}) ${SHADES[tensor]}%, var(--surface))`;
-const TERMS = [
-  ["compute", "compute", "var(--mac)"],
-  ["l1", "L1", "var(--l1)"],
-  ["l2", "L2", "var(--l2)"],
-  ["l3", "DRAM", "var(--l3)"],
-];
+const spread = (fill, content) => `color-mix(in oklab, ${fill} ${CONTENTS.get(content).shade}%, var(--surface))`;
+const memoryLegend = () => [["var(--mac)", "MACs"], ...inwards.map(({ name }) => [memoryFill.get(name), name])];
+const contentLegend = () => contents.map((content) => [CONTENTS.get(content).fill, CONTENTS.get(content).name]);
+const pjOnly = (_, pj) => pj;
+const macPart = (l) => ["var(--mac)", "MACs", l.mac_energy_pj * l.repeat];
+
+/* The shades that tell tensors apart within a memory's colour; tensors of one shade share a name. */
+function shadeLegend() {
+  const shades = new Map();
+  for (const content of contents) {
+    const { shade, name } = CONTENTS.get(content);
+    shades.set(shade, [...(shades.get(shade) || []), name]);
+  }
+  return [...shades].map(([shade, names]) => [
+    `color-mix(in oklab, var(--soft) ${shade}%, var(--surface))`,
+    names.join(", "),
+  ]);
+}
 
 /* Views of a layer: its parts as [fill, name, value], and how a value is written. */
 const VIEWS = {
   both: {
-    words: "energy by level and tensor",
+    button: "Energy",
+    words: "energy by memory and tensor",
     show: energy,
     total: (l) => l.energy_pj * l.repeat,
-    parts: (l) =>
-      l.energy_parts.map(([level, tensor, pj]) => [
-        shade(level, tensor),
-        level === "mac" ? "MACs" : `${levelName(level)}, ${TENSOR_NAME[tensor]}`,
-        pj * l.repeat,
-      ]),
-    legend: () => [
-      ...LEVELS.map(([, name, fill]) => [fill, name]),
-      ...TENSORS.slice(0, 4).map(([key, name]) => [
-        `color-mix(in oklab, var(--soft) ${SHADES[key]}%, var(--surface))`,
-        name,
-      ]),
+    parts: (l) => [
+      macPart(l),
+      ...inwards.flatMap(({ name }) => {
+        const sums = accessSums(l, (access) => (access.memory === name ? access.content : null), pjOnly);
+        return contents
+          .filter((content) => sums.has(content))
+          .map((content) => [
+            spread(memoryFill.get(name), content),
+            `${name}, ${CONTENTS.get(content).name}`,
+            sums.get(content),
+          ]);
+      }),
     ],
+    legend: () => [...memoryLegend(), ...shadeLegend()],
   },
-  level: {
-    words: "energy by level",
+  memory: {
+    button: "by memory",
+    words: "energy by memory",
     show: energy,
     total: (l) => l.energy_pj * l.repeat,
-    parts: (l) => summed(l, 0, LEVELS),
-    legend: () => LEVELS.map(([, name, fill]) => [fill, name]),
+    parts: (l) => {
+      const sums = accessSums(l, (access) => access.memory, pjOnly);
+      return [macPart(l), ...inwards.map(({ name }) => [memoryFill.get(name), name, sums.get(name) || 0])];
+    },
+    legend: memoryLegend,
   },
   tensor: {
+    button: "by tensor",
     words: "energy by tensor",
     show: energy,
     total: (l) => l.energy_pj * l.repeat,
-    parts: (l) => summed(l, 1, TENSORS),
-    legend: () => TENSORS.map(([, name, fill]) => [fill, name]),
+    parts: (l) => [...contentParts(l, (access) => access.content, pjOnly), macPart(l)],
+    legend: () => [...contentLegend(), ["var(--mac)", "MACs"]],
   },
   cycles: {
+    button: "Cycles",
     words: "cycles by resource",
     show: (v) => count(v) + " cycles",
     total: (l) => l.cycles * l.repeat,
     lanes: true,
-    parts: (l) => TERMS.map(([key, name, fill]) => [fill, name, l.cycles_by_term[key] * l.repeat]),
-    legend: () => TERMS.map(([, name, fill]) => [fill, name]),
+    parts: (l) => TERMS.map(([term, fill]) => [fill, term, l.cycles_by_term[term] * l.repeat]),
+    legend: () => TERMS.map(([term, fill]) => [fill, term]),
   },
-  dram: {
-    words: "DRAM traffic by tensor",
+  first: {
+    button: first.name,
+    words: `${first.name} traffic by tensor`,
     show: bytes,
-    total: l3Words,
-    parts: (l) =>
-      [
-        ["l3_weight", "weight"],
-        ["l3_input", "input"],
-        ["l3_output", "output"],
-        ["l3_spill", "sums"],
-      ].map(([field, tensor]) => [`var(--${tensor})`, TENSOR_NAME[tensor], (l.words[field] || 0) * l.repeat]),
-    legend: () => TENSORS.slice(0, 4).map(([, name, fill]) => [fill, name]),
+    total: firstMemoryBytes,
+    parts: (l) => contentParts(l, (access) => (access.memory === first.name ? access.content : null), firstBytes),
+    legend: contentLegend,
   },
 };
-const levelName = (level) => LEVELS.find(([key]) => key === level)[1];
-function summed(layer, at, kinds) {
-  return kinds.map(([key, name, fill]) => [
-    fill,
-    name,
-    layer.repeat * layer.energy_parts.reduce((sum, part) => sum + (part[at] === key ? part[2] : 0), 0),
-  ]);
+function contentParts(layer, key, of) {
+  const sums = accessSums(layer, key, of);
+  return contents.map((content) => {
+    const { fill, name } = CONTENTS.get(content);
+    return [fill, name, sums.get(content) || 0];
+  });
 }
 
 const SHOWN_BARS = 24;
@@ -98,8 +95,6 @@ function layerBars() {
   let all = data.layers.length <= SHOWN_BARS + 6;
   const place = h("div");
   const key = h("div");
-  const { fontWeight, fontFamily } = getComputedStyle(document.body);
-  const font = { fontWeight, fontFamily, fontSize: "13.5px" };
   const draw = () => {
     const { show, total, parts, lanes, words } = VIEWS[view];
     const sum = data.layers.reduce((a, l) => a + total(l), 0);
@@ -110,7 +105,7 @@ function layerBars() {
     if (hidden > 0) rows = rows.slice(0, SHOWN_BARS);
     const made = table(
       [
-        { title: "Layer", of: (l) => layerLink(l.name, shortened(l.name, BAR_NAME, font)), head: true, class: "name" },
+        { title: "Layer", of: (l) => layerLink(l.name, fitted(l.name, BAR_NAME, "13.5px")), head: true, class: "name" },
         { title: "Group", of: (l) => groupBadge(l.group), class: "optional" },
         {
           title: words[0].toUpperCase() + words.slice(1),
@@ -124,25 +119,14 @@ function layerBars() {
       rows,
       { class: "bars" },
     );
+    const more = () => {
+      all = true;
+      draw();
+    };
     place.replaceChildren(
       scrolling(made, "Layers, " + words, "bars-view"),
       hidden > 0
-        ? h(
-            "p",
-            null,
-            h(
-              "button",
-              {
-                type: "button",
-                class: "link",
-                onclick: () => {
-                  all = true;
-                  draw();
-                },
-              },
-              `Show the other ${hidden} layers`,
-            ),
-          )
+        ? h("p", null, h("button", { type: "button", class: "link", onclick: more }, `Show the other ${hidden} layers`))
         : "",
     );
     key.replaceChildren(legend(VIEWS[view].legend()));
@@ -158,50 +142,32 @@ function layerBars() {
     controls: [
       segments(
         "What the bars show",
-        [
-          ["both", "Energy"],
-          ["level", "by level"],
-          ["tensor", "by tensor"],
-          ["cycles", "Cycles"],
-          ["dram", "DRAM"],
-        ],
-        view,
+        Object.entries(VIEWS).map(([name, { button }]) => [name, button]),
         (chosen) => {
           view = chosen;
           draw();
         },
       ),
-      segments(
-        "Order",
-        [
-          ["largest", "Largest first"],
-          ["execution", "In order"],
-        ],
-        order,
-        (chosen) => {
-          order = chosen;
-          draw();
-        },
-      ),
+      segments("Order", { largest: "Largest first", execution: "In order" }, (chosen) => {
+        order = chosen;
+        draw();
+      }),
     ],
     body: [key, place],
   });
 }
+
+const barSvg = (marks, tip) =>
+  s("svg", { viewBox: "0 0 1000 16", preserveAspectRatio: "none", "aria-hidden": "true", tip }, marks);
 
 function stackedBar(layer, parts, most, show) {
   let at = 0;
   const marks = parts
     .filter(([, , value]) => value > 0)
     .map(([fill, , value]) => {
-      const mark = s("rect", {
-        x: (1000 * at) / most,
-        y: 1,
-        width: (1000 * value) / most,
-        height: 14,
-        style: { fill },
-      });
+      const x = (1000 * at) / most;
       at += value;
-      return mark;
+      return s("rect", { x, y: 1, width: (1000 * value) / most, height: 14, style: { fill } });
     });
   const largest = [...parts].sort((a, b) => b[2] - a[2]).filter(([, , value]) => value > 0);
   const say = () =>
@@ -209,12 +175,13 @@ function stackedBar(layer, parts, most, show) {
       layer.name,
       ...largest.slice(0, 9).map(([, name, value]) => `${name}  ${show(value)}  (${percent(value / at)})`),
     ].join("\n");
-  return s("svg", { viewBox: "0 0 1000 16", preserveAspectRatio: "none", "aria-hidden": "true", tip: say }, marks);
+  return barSvg(marks, say);
 }
 function laneBar(layer, parts, most) {
+  const tall = 16 / parts.length;
   const marks = parts.map(([fill, , value], i) =>
-    s("rect", { x: 0, y: 4 * i + 0.4, width: (1000 * value) / most, height: 3.2, style: { fill } }),
+    s("rect", { x: 0, y: tall * (i + 0.1), width: (1000 * value) / most, height: 0.8 * tall, style: { fill } }),
   );
   const say = () => [layer.name, ...parts.map(([, name, value]) => `${name}  ${count(value)} cycles`)].join("\n");
-  return s("svg", { viewBox: "0 0 1000 16", preserveAspectRatio: "none", "aria-hidden": "true", tip: say }, marks);
+  return barSvg(marks, say);
 }

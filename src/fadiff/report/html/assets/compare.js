@@ -4,8 +4,8 @@ const TOTAL_NAMES = {
   energy_pj: ["Energy", energy],
   cycles: ["Latency", (v) => count(v) + " cycles"],
   edp_uj_cycles: ["EDP", edp],
-  l3_words: ["DRAM traffic", bytes],
-  utilization: ["PE utilization", percent],
+  first_memory_bytes: [`${first.name} traffic`, bytes],
+  utilization: ["MAC utilization", percent],
   groups: ["Groups", exact],
   fused_edges: ["Tensors kept on chip", exact],
 };
@@ -14,7 +14,7 @@ const HIGHER_IS_BETTER = new Set(["utilization", "fused_edges"]);
 function showCompare() {
   const { compare } = data;
   if (!compare) return;
-  const same = !compare.layers.length && !compare.groups.length && !compare.hardware.length;
+  const same = !compare.layers.length && !compare.groups.length && !compare.machine.length;
   section(
     "compare",
     stopped(compare.summary),
@@ -27,11 +27,11 @@ function showCompare() {
         changes(compare.totals, (c) => (TOTAL_NAMES[c.name] ? TOTAL_NAMES[c.name][0] : c.name), compare),
         "Totals",
       ),
-      compare.hardware.length > 0 && [
+      compare.machine.length > 0 && [
         h("h3", { class: "later" }, "The machines differ"),
         scrolling(
-          changes(compare.hardware, (c) => c.name, compare),
-          "Hardware",
+          changes(compare.machine, (c) => c.name, compare),
+          "Machines",
         ),
       ],
     ),
@@ -46,7 +46,9 @@ function changes(list, name, compare) {
       ? TOTAL_NAMES[c.name][1](value)
       : typeof value === "number"
         ? significant(value, 4)
-        : String(value);
+        : value === null
+          ? "—"
+          : String(value);
   const good = (c) => (HIGHER_IS_BETTER.has(c.name) ? c.ratio > 1 : c.ratio < 1);
   return table(
     [
@@ -110,7 +112,7 @@ function layerChanges(compare) {
           { title: "", of: (l) => change(l.edp_share), n: true },
           { title: "Energy", of: (l) => versus(l.energy_before_pj, l.energy_after_pj, energy), n: true },
           { title: "Cycles", of: (l) => versus(l.cycles_before, l.cycles_after, count), n: true },
-          { title: "DRAM", of: (l) => versus(l.l3_words_before, l.l3_words_after, bytes), n: true },
+          { title: first.name, of: (l) => versus(l.bytes_before, l.bytes_after, bytes), n: true },
           { title: "Differs in", of: (l) => l.what.join(", ") || "price only", class: "optional differs" },
         ],
         compare.layers,

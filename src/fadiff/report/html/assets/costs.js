@@ -1,9 +1,9 @@
-/* Where energy and time go: the whole network in two bars, then layer by layer, roofline and traffic. */
+/* Where energy and time go: the whole network in two bars, then layer by layer, roofline and transfers. */
 
 function showCosts() {
   section(
     "costs",
-    "Which memory level the energy goes to, and which resource sets the time of each layer.",
+    "Which memory the energy goes to, and which resource sets the time of each layer.",
     h(
       "div",
       { class: "card-block" },
@@ -11,16 +11,18 @@ function showCosts() {
       totalBar("Time, by what binds", timeShares()),
     ),
     layerBars(),
-    h("div", { class: "pair" }, rooflineFigure(), flowFigure()),
+    h("div", { class: "pair" }, rooflineFigure(), transferFigure()),
   );
 }
 
-const energyShares = () =>
-  LEVELS.map(([key, name, fill]) => [fill, name, data.summary.totals.energy_by_part_pj[key], energy]);
+const energyShares = () => [
+  ["var(--mac)", "MACs", data.summary.totals.mac_energy_pj, energy],
+  ...inwards.map(({ name }) => [memoryFill.get(name), name, data.summary.totals.memory_energy_pj[name], energy]),
+];
 function timeShares() {
-  return Object.keys(BOUND_FILL).map((term) => [
-    BOUND_FILL[term],
-    BOUND_NAME[term],
+  return BINDING.map(([term, fill]) => [
+    fill,
+    term,
     data.layers.reduce((sum, l) => sum + (l.bound_by === term ? l.cycles * l.repeat : 0), 0),
     (v) => count(v) + " cycles",
   ]);

@@ -1,23 +1,6 @@
-/* The panel of one layer: dims, mapping, tiles, traffic, time, what L2 holds, and its loop nest. */
+/* The panel of one layer: dims, mapping, tiles, traffic, time, what memories hold, and its loop nest. */
 
 const DIMS = "GNKCPQRS";
-const FIELD_NAMES = {
-  l0_weight_fill: "weights into registers",
-  l1_update: "partial sums, read and written",
-  l1_drain: "outputs read out",
-  l1_reload: "spilled sums back",
-  l1_addend: "addends written",
-  l2_weight_fill: "weights written",
-  l2_weight_read: "weights read",
-  l2_input_fill: "inputs written",
-  l2_input_read: "inputs read",
-  l2_output_copy: "fused output written",
-  l2_addend_read: "addends read",
-  l3_weight: "weights",
-  l3_input: "inputs",
-  l3_output: "outputs",
-  l3_spill: "spilled sums, out and back",
-};
 let opener = null;
 let openLayer = null;
 
@@ -94,12 +77,13 @@ function detailsHead(layer, number) {
 
 function detailsBody(layer) {
   const span = data.timeline.groups[layer.group].spans.find((one) => one.layer === layer.name);
-  const nest = data.nests[layer.group];
+  const lines = ofLayer(data.nests[layer.group], layer.name);
+  const tiles = lines.filter((line) => line.layer && line.tile_bytes !== null);
   const facts = [
     ["Energy", energy(layer.energy_pj)],
     ["Cycles", exact(layer.cycles)],
-    ["Bound by", BOUND_NAME[layer.bound_by]],
-    layer.macs && ["PEs in use", percent(layer.utilization)],
+    ["Bound by", layer.bound_by],
+    layer.macs && ["MACs in use", percent(layer.utilization)],
     layer.macs && ["MACs", exact(layer.macs)],
     [
       "Reads",
@@ -108,95 +92,76 @@ function detailsBody(layer) {
         .join(", "),
     ],
     layer.epilogue.length && ["Then", layer.epilogue.join(", ")],
-    ["Stores", `${layer.stored.join(" × ")} (${bytes(layer.stored_words)})`],
+    ["Stores", `${layer.stored.join(" × ")} (${bytes(layer.stored_bytes)})`],
   ].filter(Boolean);
   return [
-    h(
-      "div",
-      { class: "facts single" },
-      h(
-        "dl",
-        null,
-        facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-      ),
-    ),
+    h("div", { class: "facts single" }, h("div", null, factList(null, facts))),
     layer.repeat > 1 && h("p", { class: "note" }, "Numbers here are of one execution."),
     layer.mapping && [h("h3", null, "Mapping"), scrolling(mappingTable(layer), "Mapping")],
     h("h3", null, "Time: what each resource would need"),
     termBars(layer),
-    h("h3", null, `L2 while it runs: ${bytes(layer.l2_bytes)} of ${bytes(data.timeline.l2_capacity_bytes)}`),
-    span.l2_parts.length
-      ? table(
-          [
-            { title: "What", of: ([what]) => what, head: true },
-            { title: "Size", of: ([, size]) => bytes(size), n: true },
-          ],
-          l2Rows(span),
-          {},
-        )
-      : h("p", { class: "note" }, "Nothing: its operands stream through L1."),
-    layer.tiles && [
+    h("h3", null, "Memories while it runs"),
+    scrolling(heldTable(span), "Memories while it runs"),
+    tiles.length > 0 && [
       h("h3", null, "Tiles"),
       table(
         [
-          { title: "Tile", of: (t) => t[0], head: true },
-          { title: "Size", of: (t) => t[1], n: true },
-          { title: "Fetched", of: (t) => t[2], n: true },
+          { title: "Tile", of: (line) => `${line.tensor} in ${line.node}`, head: true },
+          { title: "Size", of: (line) => bytes(line.tile_bytes), n: true },
+          { title: "Instances", of: (line) => exact(line.instances), n: true },
+          { title: "Moved", of: (line) => "× " + exact(line.times), n: true },
         ],
-        [
-          ["weights in L2", bytes(layer.tiles.weight2_words), "× " + exact(layer.tiles.weight_refills)],
-          ["inputs in L2", bytes(layer.tiles.input2_words), "× " + exact(layer.tiles.input_refills)],
-          ["sums in L1", bytes(layer.tiles.output1_bytes), ""],
-        ],
+        tiles,
         {},
       ),
     ],
     h("h3", null, "Traffic"),
     trafficTable(layer),
     h("h3", null, "Loop nest"),
-    scrolling(nestTable(ofLayer(nest, layer.name)), `Loop nest of ${layer.name}`),
+    scrolling(nestTable(lines), `Loop nest of ${layer.name}`),
   ];
 }
 
-/* What L2 holds, kind by kind; of many layers together where they would make a long list. */
-function l2Rows(span) {
-  return L2_KINDS.flatMap(([kind]) => {
-    const mine = span.l2_parts.filter((part) => part.kind === kind);
-    if (mine.length <= 3) return mine.map((part) => [l2Part(part), part.bytes]);
-    return [[`${L2_NAME[kind]} of ${mine.length} layers`, mine.reduce((sum, part) => sum + part.bytes, 0)]];
+/* What each memory holds, kind by kind; of many layers together where they would make a long list. */
+function heldTable(span) {
+  const rows = onChip.flatMap((memory) => {
+    const whole = [memory, "", `${bytes(span.bytes[memory])} of ${bytes(data.timeline.capacity_bytes[memory])}`];
+    const parts = HELD.flatMap((what) => {
+      const mine = span.held[memory].filter(isHeld(what));
+      if (mine.length <= 3) return mine.map((part) => ["", heldPart(part), bytes(part.bytes)]);
+      return [["", `${what.many} of ${mine.length} layers`, bytes(mine.reduce((sum, part) => sum + part.bytes, 0))]];
+    });
+    return [whole, ...parts];
   });
+  return table(
+    [
+      { title: "Memory", of: ([memory]) => memory, head: true },
+      { title: "What", of: ([, what]) => what },
+      { title: "Size", of: ([, , size]) => size, n: true },
+    ],
+    rows,
+    {},
+  );
 }
 
 function mappingTable(layer) {
   const used = [...DIMS].filter((dim) => (layer.dims[dim] || 1) > 1);
-  const rows = [
-    ["L3 (DRAM)", "L3"],
-    ["L2", "L2"],
-    ["L1", "L1"],
-    ["L0", "L0"],
-    ["array", "spatial"],
-  ];
+  const rows = data.machine.nodes.map(({ name, memory }, i) => ({
+    name: memory ? name : `${name} (lanes)`,
+    factors: layer.mapping.factors[i],
+    order: memory ? layer.mapping.orders[memoryNumber.get(name)] : "",
+  }));
   return table(
     [
-      { title: "Level", of: ([name]) => name, head: true },
+      { title: "Node", of: (row) => row.name, head: true },
       ...used.map((dim) => ({
         title: dim,
-        of: ([, key]) => {
-          const factor = layer.mapping[key][dim] || 1;
-          return factor > 1 ? String(factor) : h("span", { class: "unit" }, "·");
-        },
+        of: ({ factors }) => (factors[dim] > 1 ? String(factors[dim]) : h("span", { class: "unit" }, "·")),
         n: true,
       })),
       {
         title: "Order",
-        of: ([, key]) =>
-          layer.mapping.order[key]
-            ? h(
-                "code",
-                null,
-                [...layer.mapping.order[key]].filter((dim) => (layer.mapping[key][dim] || 1) > 1).join(" ") || "",
-              )
-            : "",
+        of: ({ order, factors }) => h("code", null, [...order].filter((dim) => factors[dim] > 1).join(" ")),
       },
     ],
     rows,
@@ -205,21 +170,17 @@ function mappingTable(layer) {
 }
 
 function termBars(layer) {
-  const most = Math.max(...TERMS.map(([key]) => layer.cycles_by_term[key])) || 1;
+  const most = Math.max(...TERMS.map(([term]) => layer.cycles_by_term[term])) || 1;
   return table(
     [
-      { title: "Resource", of: ([, name]) => name, head: true },
+      { title: "Resource", of: ([term]) => term, head: true },
       {
         title: "",
-        of: ([key, , fill]) =>
-          s(
-            "svg",
-            { viewBox: "0 0 1000 16", preserveAspectRatio: "none", "aria-hidden": "true" },
-            s("rect", { y: 3, width: (1000 * layer.cycles_by_term[key]) / most, height: 10, style: { fill } }),
-          ),
+        of: ([term, fill]) =>
+          barSvg(s("rect", { y: 3, width: (1000 * layer.cycles_by_term[term]) / most, height: 10, style: { fill } })),
         class: "bar",
       },
-      { title: "Cycles", of: ([key]) => count(layer.cycles_by_term[key]), n: true },
+      { title: "Cycles", of: ([term]) => count(layer.cycles_by_term[term]), n: true },
     ],
     TERMS,
     { class: "bars" },
@@ -227,20 +188,18 @@ function termBars(layer) {
 }
 
 function trafficTable(layer) {
-  const rows = ["l3_", "l2_", "l1_", "l0_"].flatMap((prefix) =>
-    Object.entries(layer.words)
-      .filter(([field, n]) => field.startsWith(prefix) && n)
-      .map(([field, n]) => [
-        prefix === "l3_" ? "DRAM" : prefix.slice(0, 2).toUpperCase(),
-        FIELD_NAMES[field] || field,
-        n,
-      ]),
+  const end = ({ action, other }) => `${action === "read" ? "to" : "from"} ${other === null ? "the MACs" : other}`;
+  const rows = memories.flatMap(({ name }) =>
+    layer.accesses
+      .map(([i, words]) => ({ ...data.accesses[i], words }))
+      .filter((access) => access.memory === name)
+      .map((access, i) => ({ ...access, head: i ? "" : name })),
   );
   return table(
     [
-      { title: "Level", of: (r) => r[0], head: true },
-      { title: "What", of: (r) => r[1] },
-      { title: "Words", of: (r) => exact(r[2]), n: true },
+      { title: "Memory", of: (a) => a.head, head: true },
+      { title: "What", of: (a) => `${a.action}s ${CONTENTS.get(a.content).name} ${end(a)}` },
+      { title: "Words", of: (a) => exact(a.words), n: true },
     ],
     rows,
     {},

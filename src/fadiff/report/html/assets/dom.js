@@ -108,16 +108,17 @@ function responsive(draw) {
   };
 }
 
-/* Buttons of which one is pressed; `pick` is told which. */
-function segments(label, choices, chosen, pick) {
-  const buttons = choices.map(([key, words]) =>
+/* Buttons of which one is pressed, at first the first; `pick` is told which. Choices are {key: words}, or pairs. */
+function segments(label, choices, pick) {
+  const pairs = Array.isArray(choices) ? choices : Object.entries(choices);
+  const buttons = pairs.map(([key, words], first) =>
     h(
       "button",
       {
         type: "button",
-        "aria-pressed": String(key === chosen),
+        "aria-pressed": String(first === 0),
         onclick: () => {
-          buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(choices[i][0] === key)));
+          buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(pairs[i][0] === key)));
           pick(key);
         },
       },
@@ -139,34 +140,22 @@ function selection(label, choices, pick) {
   );
 }
 
+/* Items are [fill, words], or [fill, words, mark of 14 by 14]. */
 const legend = (items) =>
   h(
     "ul",
     { class: "legend" },
-    items.map(([fill, words]) => h("li", null, h("span", { class: "swatch", style: { "--fill": fill } }), words)),
+    items.map(([fill, words, mark]) =>
+      h(
+        "li",
+        null,
+        mark
+          ? s("svg", { viewBox: "0 0 14 14", "aria-hidden": "true", style: { fill } }, mark)
+          : h("span", { class: "swatch", style: { "--fill": fill } }),
+        words,
+      ),
+    ),
   );
-const tone = (group) => (data.groups[group].colour === null ? "alone" : "g" + data.groups[group].colour);
-const groupBadge = (group) => h("span", { class: "badge " + tone(group) }, "Group " + (group + 1));
-const BOUND_FILL = { compute: "var(--mac)", L1: "var(--l1)", L2: "var(--l2)", L3: "var(--l3)" };
-const BOUND_NAME = { compute: "compute", L1: "L1", L2: "L2", L3: "DRAM" };
-const bound = (term) => h("span", { class: "bound", style: { "--fill": BOUND_FILL[term] } }, BOUND_NAME[term]);
-/* A name that opens its layer; `words` stand for a name that is too long for its place. */
-const layerLink = (name, words = name) =>
-  h(
-    "button",
-    {
-      type: "button",
-      class: "link",
-      title: words !== name && name,
-      "aria-label": words !== name && name,
-      onclick: (event) => openDetails(layerNumber.get(name), event.currentTarget),
-    },
-    words,
-  );
-const trips = (counts) =>
-  Object.entries(counts)
-    .map(([loop, n]) => loop + n)
-    .join(" ");
 
 function section(id, lead, ...children) {
   const place = byId(id);

@@ -83,7 +83,7 @@ function startGraph() {
         ["group", "fusion group"],
         ["energy", "energy"],
         ["cycles", "time"],
-        ["l3", "DRAM traffic"],
+        ["first", `${first.name} traffic`],
         ["bound", "what binds"],
       ],
       paint,
@@ -91,7 +91,12 @@ function startGraph() {
   );
   byId("graph-legend").append(
     h("span", { class: "item" }, h("span", { class: "stroke", style: { "--fill": "var(--chip)" } }), "kept on chip"),
-    h("span", { class: "item" }, h("span", { class: "stroke", style: { "--fill": "var(--dram)" } }), "through DRAM"),
+    h(
+      "span",
+      { class: "item" },
+      h("span", { class: "stroke", style: { "--fill": "var(--away)" } }),
+      `through ${first.name}`,
+    ),
     h("span", { class: "item" }, "Wide lines are large tensors. Arrow keys move, Enter opens a layer."),
   );
   byId("graph-legend").after(dataTable("Layers", layerTable, "Table of layers"), edgeTable());
@@ -107,8 +112,9 @@ function equip(picture) {
   });
   picture.querySelectorAll(".edge").forEach((element) => {
     const edge = data.edges[element.dataset.edge];
-    const where = (edge.fused ? "kept on chip" : "through DRAM") + (edge.port === "input" ? "" : `, as ${edge.port}`);
-    tips.set(element, () => `${edge.source} → ${edge.target}\n${bytes(edge.words)} ${where}`);
+    const where =
+      (edge.fused ? "kept on chip" : `through ${first.name}`) + (edge.port === "input" ? "" : `, as ${edge.port}`);
+    tips.set(element, () => `${edge.source} → ${edge.target}\n${bytes(edge.bytes)} ${where}`);
   });
   const open = (node) => openDetails(Number(node.dataset.layer), node);
   picture.addEventListener("click", (event) => {
@@ -154,16 +160,16 @@ function nodeTip(layer) {
   return [
     layer.name,
     layer.kind === "mac" ? layer.shape : "sum, " + layer.shape,
-    `${alone ? "on its own" : "group " + (layer.group + 1)}, bound by ${BOUND_NAME[layer.bound_by]}`,
-    `${energy(layer.energy_pj * layer.repeat)}, ${count(layer.cycles * layer.repeat)} cycles, ${bytes(l3Words(layer))} DRAM`,
+    `${alone ? "on its own" : "group " + (layer.group + 1)}, bound by ${layer.bound_by}`,
+    `${energy(layer.energy_pj * layer.repeat)}, ${count(layer.cycles * layer.repeat)} cycles, ${bytes(firstMemoryBytes(layer))} ${first.name}`,
   ].join("\n");
 }
-const l3Words = (layer) =>
-  layer.repeat * Object.entries(layer.words).reduce((sum, [field, n]) => sum + (field.startsWith("l3_") ? n : 0), 0);
 
 /* Colours the layers by a number of theirs, light to dark, or back by group. */
 function paint(by) {
-  const value = { energy: (l) => l.energy_pj * l.repeat, cycles: (l) => l.cycles * l.repeat, l3: l3Words }[by];
+  const value = { energy: (l) => l.energy_pj * l.repeat, cycles: (l) => l.cycles * l.repeat, first: firstMemoryBytes }[
+    by
+  ];
   const most = value ? Math.max(...data.layers.map(value)) || 1 : 1;
   document.querySelectorAll(".graph .node").forEach((node) => {
     const layer = data.layers[node.dataset.layer];
@@ -171,9 +177,9 @@ function paint(by) {
     node.style.setProperty("--text", by === "group" ? "" : "var(--ink)");
     if (value) {
       const share = Math.sqrt(value(layer) / most);
-      node.style.setProperty("--fill", `color-mix(in oklab, var(--dram) ${Math.round(72 * share)}%, var(--surface))`);
+      node.style.setProperty("--fill", `color-mix(in oklab, var(--away) ${Math.round(72 * share)}%, var(--surface))`);
     } else if (by === "bound")
-      node.style.setProperty("--fill", `color-mix(in oklab, ${BOUND_FILL[layer.bound_by]} 45%, var(--surface))`);
+      node.style.setProperty("--fill", `color-mix(in oklab, ${termFill.get(layer.bound_by)} 45%, var(--surface))`);
   });
 }
 
@@ -236,8 +242,8 @@ const edgeTable = () =>
           { title: "From", of: (e) => e.source, head: true },
           { title: "To", of: (e) => e.target },
           { title: "Port", of: (e) => e.port },
-          { title: "Size", of: (e) => bytes(e.words), n: true },
-          { title: "Where", of: (e) => (e.fused ? "kept on chip" : "through DRAM") },
+          { title: "Size", of: (e) => bytes(e.bytes), n: true },
+          { title: "Where", of: (e) => (e.fused ? "kept on chip" : `through ${first.name}`) },
         ],
         data.edges,
         { class: "wide" },

@@ -1,7 +1,4 @@
-/* Start: read the data, draw the sections, and let the page answer. */
-
-const data = JSON.parse(byId("data").textContent);
-const layerNumber = new Map(data.layers.map((layer, i) => [layer.name, i]));
+/* Start: draw the sections, and let the page answer. */
 
 function startContents() {
   const sections = [...document.querySelectorAll("main > section:not([hidden])")];

@@ -22,6 +22,10 @@ function shortened(name, room, { fontWeight, fontSize, fontFamily }) {
   return cut(least);
 }
 
+/* The same in the page's own font. */
+const fitted = (name, room, fontSize = "12px") =>
+  shortened(name, room, { fontWeight: 400, fontSize, fontFamily: getComputedStyle(document.body).fontFamily });
+
 /* The names in the boxes of a picture of the network, at the size that its scale gives them. */
 function fitNames(picture) {
   const names = [...picture.querySelectorAll(".node .name")];

@@ -1,12 +1,5 @@
 /* Loop nests: the code of each group with what its lines move, built when a nest is opened. */
 
-const WORD_LEVELS = [
-  ["l3_", "DRAM"],
-  ["l2_", "L2"],
-  ["l1_", "L1"],
-  ["l0_", "L0"],
-];
-
 function showNests() {
   const list = h(
     "div",
@@ -15,8 +8,8 @@ function showNests() {
   );
   section(
     "nests",
-    "Each group as pseudo-code, outer loops first, with the words that each line moves in one execution of its layer. " +
-      "Tiles are loaded right inside the innermost loop that changes them.",
+    "Each group as pseudo-code, outer loops first, with the tiles that memories hold (how many × size, and how often they are " +
+      "moved) and the words that each line moves in one execution of its layer. Tiles are loaded right inside the innermost loop that changes them.",
     list,
   );
 }
@@ -68,10 +61,10 @@ const nestTitle = (layers) =>
 const ofLayer = (nest, name) => nest.lines.filter((line) => line.layer === null || line.layer === name);
 
 function nestTable(lines) {
-  const words = (line, prefix) =>
-    Object.entries(line.words).reduce((sum, [field, n]) => sum + (field.startsWith(prefix) ? n : 0), 0);
+  const words = (line, memory) =>
+    line.words.reduce((sum, [i, n]) => sum + (data.accesses[i].memory === memory ? n : 0), 0);
   const amount = (value) => (value ? count(value) : "");
-  const levels = WORD_LEVELS.filter(([prefix]) => lines.some((line) => words(line, prefix)));
+  const used = memories.filter(({ name }) => lines.some((line) => words(line, name)));
   return table(
     [
       {
@@ -80,12 +73,19 @@ function nestTable(lines) {
         class: "line",
       },
       {
-        title: "One turn",
+        title: "Tile",
         of: (line) =>
-          line.tile_words === null ? "" : count(line.tile_words) + (line.times > 1 ? " × " + exact(line.times) : ""),
+          line.tile_bytes === null
+            ? ""
+            : (line.instances > 1 ? exact(line.instances) + " × " : "") + bytes(line.tile_bytes),
         n: true,
       },
-      ...levels.map(([prefix, name]) => ({ title: name, of: (line) => amount(words(line, prefix)), n: true })),
+      {
+        title: "Times",
+        of: (line) => (line.times === null ? "" : exact(line.times)),
+        n: true,
+      },
+      ...used.map(({ name }) => ({ title: name, of: (line) => amount(words(line, name)), n: true })),
       { title: "", of: (line) => line.note, class: "note" },
     ],
     lines.map((line) => ({ ...line, rowClass: line.kind })),

@@ -1,12 +1,8 @@
-/* Summary: five numbers against two rivals, the schedule in words, and what it was made for and by. */
+/* Summary: five numbers against its rivals, the schedule in words, and what it was made for and by. */
 
 function showSummary() {
   const { summary } = data;
-  const rivals = [
-    ["this one", summary.totals],
-    ["best unfused", summary.unfused],
-    ["greedy", summary.greedy],
-  ];
+  const rivals = [["this one", summary.totals], ...summary.rivals];
   const numbers = () =>
     table(
       [
@@ -14,8 +10,8 @@ function showSummary() {
         { title: "Energy", of: ([, t]) => energy(t.energy_pj), n: true },
         { title: "Latency", of: ([, t]) => exact(t.cycles) + " cycles", n: true },
         { title: "EDP, µJ·cycles", of: ([, t]) => edp(t.edp_uj_cycles), n: true },
-        { title: "DRAM traffic", of: ([, t]) => bytes(t.l3_words), n: true },
-        { title: "PE utilization", of: ([, t]) => percent(t.utilization), n: true },
+        { title: `${first.name} traffic`, of: ([, t]) => bytes(t.first_memory_bytes), n: true },
+        { title: "MAC utilization", of: ([, t]) => percent(t.utilization), n: true },
       ],
       rivals,
       { class: "wide" },
@@ -24,8 +20,8 @@ function showSummary() {
     ["Energy", (t) => t.energy_pj, energyParts],
     ["Latency", (t) => t.cycles, (v) => [...countParts(v).slice(0, 1), countParts(v)[1] + " cycles"]],
     ["EDP, µJ·cycles", (t) => t.edp_uj_cycles, (v) => [edp(v, 3), ""]],
-    ["DRAM traffic", (t) => t.l3_words, byteParts],
-    ["PE utilization", (t) => t.utilization, (v) => [(100 * v).toFixed(1), "%"]],
+    [`${first.name} traffic`, (t) => t.first_memory_bytes, byteParts],
+    ["MAC utilization", (t) => t.utilization, (v) => [(100 * v).toFixed(1), "%"]],
   ].map(([title, of, parts]) => card(title, of, parts, rivals));
   const made = summary.made_by;
   section(
@@ -39,17 +35,12 @@ function showSummary() {
       h(
         "div",
         { class: "facts" },
-        Object.entries(summary.facts).map(([title, facts]) =>
-          h(
-            "div",
-            null,
-            h("h3", null, title),
-            h(
-              "dl",
-              null,
-              facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-            ),
-          ),
+        h("div", null, factList("Network", summary.facts.network), factList("Made by", summary.facts.maker)),
+        h(
+          "div",
+          null,
+          factList("Machine", summary.facts.machine),
+          scrolling(machineTable(summary.nodes), "Nodes of the machine"),
         ),
       ),
       made.command && h("p", { class: "command" }, made.command),
@@ -58,17 +49,46 @@ function showSummary() {
   );
 }
 
+const factList = (title, facts) => [
+  title && h("h3", null, title),
+  h(
+    "dl",
+    null,
+    facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  ),
+];
+
+/* The nodes from the outermost memory to the multipliers, in the colours that they have on the page. */
+function machineTable(nodes) {
+  const fill = { memory: (node) => memoryFill.get(node.name), macs: () => "var(--mac)" };
+  const named = (node) =>
+    node.kind === "axis" ? h("span", { class: "axis" }, node.name) : bound(node.name, fill[node.kind](node));
+  return table(
+    [
+      { title: "Node", of: named, head: true },
+      { title: "Instances", of: (node) => (node.kind === "axis" ? "" : exact(node.instances)), n: true },
+      { title: "Keeps, or unrolls", of: (node) => node.holds },
+      { title: "Capacity", of: (node) => node.capacity, n: true },
+      { title: "Word", of: (node) => node.word, n: true, class: "optional" },
+      { title: "Words a cycle", of: (node) => node.rate, n: true },
+      { title: "pJ", of: (node) => node.energy, n: true },
+    ],
+    nodes,
+    { class: "wide machine" },
+  );
+}
+
 function card(title, of, parts, rivals) {
   const mine = of(rivals[0][1]);
   const most = Math.max(...rivals.map(([, totals]) => of(totals))) || 1;
-  const share = title === "PE utilization";
+  const share = title === "MAC utilization";
   const shown = (value) => parts(value).join(share ? "" : " ");
   return h(
     "li",
     { class: "card" },
     h("h3", null, title),
     h("p", { class: "figure" }, parts(mine)[0], h("span", { class: "unit" }, parts(mine)[1])),
-    rivals.map(([name, totals], i) => {
+    (rivals.length > 1 ? rivals : []).map(([name, totals], i) => {
       const value = of(totals);
       const ratio = i && mine && !share ? "×" + significant(value / mine, 3) : "";
       return h(
@@ -88,7 +108,7 @@ function showColophon() {
   ].filter(Boolean);
   const about = `All numbers follow from the schedule file and the cost model of FADiff ${data.version}`;
   make(byId("colophon"), null, [
-    h("p", null, `${about}: 8-bit words, 1 KB = 1024 bytes, EDP = energy in µJ × latency in cycles.`),
+    h("p", null, `${about}: 1 KB = 1024 bytes, EDP = energy in µJ × latency in cycles.`),
     missing.length > 0 && h("p", null, `fadiff report: ${missing.join(", ")}.`),
   ]);
 }

@@ -1,75 +1,55 @@
-/* The timeline: groups over cycles, and what fills L2 while each layer runs. */
+/* The timeline: groups over cycles, and what fills a memory while each layer runs. */
 
-const L2_KINDS = [
-  ["pinned weights", "var(--weight)"],
-  ["weight tile", "color-mix(in oklab, var(--weight) 50%, var(--surface))"],
-  ["kept inputs", "var(--input)"],
-  ["input tile", "color-mix(in oklab, var(--input) 50%, var(--surface))"],
-  ["buffer", "var(--chip)"],
-  ["halo", "url(#halo)"],
-];
-const L2_NAME = {
-  "pinned weights": "pinned weights",
-  "weight tile": "weight tile",
-  "kept inputs": "kept inputs",
-  "input tile": "input tile",
-  buffer: "fused tensors",
-  halo: "their halos",
-};
-const L2_ONE = { ...L2_NAME, buffer: "fused output", halo: "halo of the output" };
-const l2Part = (part) => `${L2_ONE[part.kind]} of ${part.layer}`;
+/* What a memory may hold, from the bottom up: kind and tensor, colour, and how many and one of them are called. */
+const pale = (fill) => `color-mix(in oklab, ${fill} 50%, var(--surface))`;
+const HELD = [
+  ["kept", "W", "var(--weight)", "pinned weights", "pinned weights"],
+  ["tile", "W", pale("var(--weight)"), "weight tile", "weight tile"],
+  ["kept", "I", "var(--input)", "kept inputs", "kept inputs"],
+  ["tile", "I", pale("var(--input)"), "input tile", "input tile"],
+  ["tile", "O", pale("var(--output)"), "output tile", "output tile"],
+  ["waiting", "O", "var(--sums)", "waiting sums", "waiting sums"],
+  ["buffer", "O", "var(--chip)", "fused tensors", "fused output"],
+  ["halo", "O", "url(#halo)", "their halos", "halo of the output"],
+].map(([kind, tensor, fill, many, one]) => ({ kind, tensor, fill, many, one }));
+const isHeld = (what) => (part) => part.kind === what.kind && part.tensor === what.tensor;
+const heldPart = (part) => `${HELD.find((what) => isHeld(what)(part)).one} of ${part.layer}`;
+const onChip = memories.slice(1).map((memory) => memory.name);
 
 function showTimeline() {
   const { timeline } = data;
   let scale = "even";
-  const { host, redraw } = responsive((width) => drawTimeline(timeline, width, scale));
+  let memory = timeline.shown;
+  const key = h("div");
+  const { host, redraw } = responsive((width) => drawTimeline(timeline, memory, width, scale));
+  const tell = () => key.replaceChildren(timelineLegend(memory));
+  tell();
   section(
     "timeline",
-    "When each group runs, and what L2 holds meanwhile. A group ends where the next layer's tiles and buffers would " +
-      "not fit, or would cost more than they save.",
+    "When each group runs, and what is in the memories meanwhile. A group ends where the next layer's tiles and " +
+      "buffers would not fit, or would cost more than they save.",
     figure({
-      title: "Groups over time, L2 against its capacity",
+      title: "Groups over time, and a memory against its capacity",
       note:
         `All turns of a layer laid end to end: ${count(timeline.cycles)} cycles in all. ` +
         "Layers of a group take turns within each shared iteration.",
-      controls: segments(
-        "Width of a layer",
-        [
-          ["even", "One step per layer"],
-          ["cycles", "To scale"],
-        ],
-        scale,
-        (chosen) => {
+      controls: [
+        onChip.length > 1 &&
+          selection(
+            "Memory",
+            [memory, ...onChip.filter((name) => name !== memory)].map((name) => [name, name]),
+            (chosen) => {
+              memory = chosen;
+              tell();
+              redraw();
+            },
+          ),
+        segments("Width of a layer", { even: "One step per layer", cycles: "To scale" }, (chosen) => {
           scale = chosen;
           redraw();
-        },
-      ),
-      body: host,
-      legend: h(
-        "ul",
-        { class: "legend" },
-        L2_KINDS.map(([kind, fill]) =>
-          h(
-            "li",
-            null,
-            s(
-              "svg",
-              {
-                width: 12,
-                height: 12,
-                viewBox: "0 0 12 12",
-                "aria-hidden": "true",
-                style: { width: "12px", height: "12px" },
-              },
-              s("rect", { width: 12, height: 12, rx: 3, style: { fill } }),
-            ),
-            L2_NAME[kind],
-          ),
-        ),
-        TERMS.map(([, name, fill]) =>
-          h("li", null, h("span", { class: "swatch", style: { "--fill": fill } }), "bound by " + name),
-        ),
-      ),
+        }),
+      ],
+      body: [host, key],
       data: dataTable("Timeline", () =>
         table(
           [
@@ -78,9 +58,11 @@ function showTimeline() {
             { title: "Starts at", of: (r) => count(r.start_cycles), n: true },
             { title: "Cycles", of: (r) => count(r.cycles), n: true },
             { title: "Bound by", of: (r) => bound(r.bound_by) },
-            { title: "L2", of: (r) => bytes(r.l2_bytes), n: true },
-            { title: "L1", of: (r) => bytes(r.l1_bytes), n: true },
-            { title: "In L2", of: (r) => r.l2_parts.map((p) => `${l2Part(p)} ${bytes(p.bytes)}`).join(", ") },
+            ...onChip.map((name) => ({ title: name, of: (r) => bytes(r.bytes[name]), n: true })),
+            {
+              title: `In ${timeline.shown}`,
+              of: (r) => r.held[timeline.shown].map((p) => `${heldPart(p)} ${bytes(p.bytes)}`).join(", "),
+            },
           ],
           timeline.groups.flatMap((g) => g.spans.map((span) => ({ group: g.group, ...span }))),
           { class: "wide" },
@@ -90,7 +72,16 @@ function showTimeline() {
   );
 }
 
-function drawTimeline(timeline, width, scale) {
+function timelineLegend(memory) {
+  const parts = data.timeline.groups.flatMap((group) => group.spans.flatMap((span) => span.held[memory]));
+  const square = () => s("rect", { x: 1, y: 1, width: 12, height: 12, rx: 3 });
+  return legend([
+    ...HELD.filter((what) => parts.some(isHeld(what))).map(({ fill, many }) => [fill, many, square()]),
+    ...BINDING.map(([term, fill]) => [fill, "bound by " + term]),
+  ]);
+}
+
+function drawTimeline(timeline, memory, width, scale) {
   const [left, right, top] = [56, 10, 6];
   const [groupTall, boundTall, area] = [26, 9, 190];
   const areaTop = top + groupTall + boundTall + 22;
@@ -98,9 +89,11 @@ function drawTimeline(timeline, width, scale) {
   const spans = timeline.groups.flatMap((group) => group.spans);
   const total = scale === "even" ? spans.length : timeline.cycles || 1;
   const place = (amount) => left + ((width - left - right) * amount) / total;
-  const capacity = timeline.l2_capacity_bytes;
-  const peak = Math.max(...spans.map((span) => span.l2_bytes));
-  const most = Math.max(capacity, peak) * 1.06;
+  const capacity = timeline.capacity_bytes[memory];
+  const peak = Math.max(...spans.map((span) => span.bytes[memory]));
+  // A memory that is nearly empty is drawn without its capacity, so that what is there can be seen.
+  const roomy = peak > 0 && peak < capacity / 3;
+  const most = roomy ? 1.25 * peak : Math.max(capacity, peak) * 1.06;
   const y = (size) => areaTop + area * (1 - size / most);
   const parts = [];
   let at = 0;
@@ -125,13 +118,13 @@ function drawTimeline(timeline, width, scale) {
           width: Math.max(0.6, x1 - x0 - 1.2),
           height: groupTall,
           rx: 4,
-          tip: () => groupTip(group),
+          tip: () => groupTip(group, memory),
         }),
         label &&
           text((x0 + x1) / 2, top + 17, label, { "text-anchor": "middle", class: "ink", "pointer-events": "none" }),
       ),
     );
-    for (const [span, from, to] of edges) parts.push(...column(span, from, to, y, areaTop, boundTall));
+    for (const [span, from, to] of edges) parts.push(...column(span, memory, from, to, y, areaTop, boundTall));
     if (begin > 0)
       parts.push(
         s("line", {
@@ -144,29 +137,27 @@ function drawTimeline(timeline, width, scale) {
         }),
       );
   }
-  const kilobytes = steps(most / 1024, 4, 2).map((k) => [
-    s("line", { class: "grid", x1: left, x2: width - right, y1: y(k * 1024), y2: y(k * 1024) }),
-    text(
-      left - 7,
-      y(k * 1024) + 4,
-      byteParts(k * 1024)
-        .map(bare)
-        .join(" "),
-      { "text-anchor": "end" },
-    ),
+  const sizes = steps(most, 4, 2).map((size) => [
+    s("line", { class: "grid", x1: left, x2: width - right, y1: y(size), y2: y(size) }),
+    text(left - 7, y(size) + 4, byteParts(size).map(bare).join(" "), { "text-anchor": "end" }),
   ]);
   const axis =
     scale === "even"
-      ? text((left + width - right) / 2, height - 6, width < 360 ? "layers, in order" : "layers in execution order, one step each", {
-          "text-anchor": "middle",
-        })
+      ? text(
+          (left + width - right) / 2,
+          height - 6,
+          width < 360 ? "layers, in order" : "layers in execution order, one step each",
+          {
+            "text-anchor": "middle",
+          },
+        )
       : steps(total, Math.max(2, Math.floor(width / 130))).map((c) =>
           text(place(c), height - 6, tick(c), { "text-anchor": c ? "middle" : "start" }),
         );
   return drawing(
     width,
     height,
-    `${plural(timeline.groups.length, "group")} over time; L2 holds ${bytes(capacity)}, and at most ${bytes(peak)} of it are full.`,
+    `${plural(timeline.groups.length, "group")} over time; ${memory} holds ${bytes(capacity)}, and at most ${bytes(peak)} of it are full.`,
     s(
       "defs",
       null,
@@ -177,19 +168,26 @@ function drawTimeline(timeline, width, scale) {
         s("rect", { width: 2, height: 5, style: { fill: "var(--chip)" } }),
       ),
     ),
-    kilobytes,
+    sizes,
     text(left - 7, top + 17, "runs", { "text-anchor": "end" }),
     text(left - 7, top + groupTall + 12, "bound", { "text-anchor": "end" }),
     parts,
-    s("line", { class: "capacity", x1: left, x2: width - right, y1: y(capacity), y2: y(capacity) }),
-    text(width - right, y(capacity) - 5, `L2 capacity ${bytes(capacity)}`, { "text-anchor": "end", class: "ink" }),
+    !roomy && s("line", { class: "capacity", x1: left, x2: width - right, y1: y(capacity), y2: y(capacity) }),
+    text(
+      width - right,
+      roomy ? areaTop + 10 : y(capacity) - 5,
+      roomy
+        ? `at most ${percent(peak / capacity)} of ${bytes(capacity)} is full`
+        : `${fitted(memory, width / 3)} capacity ${bytes(capacity)}`,
+      { "text-anchor": "end", class: "ink" },
+    ),
     s("line", { class: "base", x1: left, x2: width - right, y1: areaTop + area, y2: areaTop + area }),
     axis,
   );
 }
 
-/* One layer: what binds it, and its share of L2 by kind, from the bottom up. */
-function column(span, from, to, y, areaTop, boundTall) {
+/* One layer: what binds it, and its share of the memory by kind, from the bottom up. */
+function column(span, memory, from, to, y, areaTop, boundTall) {
   const wide = Math.max(0.4, to - from - (to - from > 4 ? 0.8 : 0));
   const marks = [
     s("rect", {
@@ -197,12 +195,13 @@ function column(span, from, to, y, areaTop, boundTall) {
       y: areaTop - boundTall - 16,
       width: wide,
       height: boundTall,
-      style: { fill: BOUND_FILL[span.bound_by] },
+      style: { fill: termFill.get(span.bound_by) },
     }),
   ];
   let held = 0;
-  for (const [kind, fill] of L2_KINDS) {
-    const size = span.l2_parts.reduce((sum, part) => sum + (part.kind === kind ? part.bytes : 0), 0);
+  for (const what of HELD) {
+    const { fill } = what;
+    const size = span.held[memory].filter(isHeld(what)).reduce((sum, part) => sum + part.bytes, 0);
     if (!size) continue;
     marks.push(
       s("rect", {
@@ -223,28 +222,28 @@ function column(span, from, to, y, areaTop, boundTall) {
       width: Math.max(wide, 0.4),
       height: y(0) - areaTop + boundTall + 18,
       onclick: (event) => openDetails(layerNumber.get(span.layer), event.currentTarget),
-      tip: () => spanTip(span),
+      tip: () => spanTip(span, memory),
     }),
   );
   return marks;
 }
 
-const ofCapacity = (size) => `${bytes(size)} (${percent(size / data.timeline.l2_capacity_bytes)})`;
+const ofCapacity = (name, size) => `${name} ${bytes(size)} (${percent(size / data.timeline.capacity_bytes[name])})`;
 
-function spanTip(span) {
-  const lines = [...span.l2_parts]
+function spanTip(span, memory) {
+  const lines = [...span.held[memory]]
     .sort((a, b) => b.bytes - a.bytes)
     .slice(0, 8)
-    .map((part) => `${bytes(part.bytes)}  ${l2Part(part)}`);
+    .map((part) => `${bytes(part.bytes)}  ${heldPart(part)}`);
   return [
     span.layer,
-    `${count(span.cycles)} cycles from ${count(span.start_cycles)}, bound by ${BOUND_NAME[span.bound_by]}`,
-    `L2 ${ofCapacity(span.l2_bytes)}, L1 ${bytes(span.l1_bytes)}`,
+    `${count(span.cycles)} cycles from ${count(span.start_cycles)}, bound by ${span.bound_by}`,
+    ofCapacity(memory, span.bytes[memory]),
     ...lines,
   ].join("\n");
 }
 
-function groupTip(group) {
+function groupTip(group, memory) {
   const reason = data.why_not.find(
     (entry) => group.layers.includes(entry.source) && !group.layers.includes(entry.target),
   );
@@ -252,7 +251,7 @@ function groupTip(group) {
     `Group ${group.group + 1}: ${plural(group.layers.length, "layer")}`,
     `${group.layers[0]}${group.layers.length > 1 ? " … " + group.layers[group.layers.length - 1] : ""}`,
     Object.keys(group.trips).length ? `shared loops ${trips(group.trips)}` : "",
-    `${count(group.cycles)} cycles, L2 peak ${ofCapacity(group.peak_l2_bytes)}`,
+    `${count(group.cycles)} cycles, at most ${ofCapacity(memory, group.peak_bytes[memory])}`,
     reason ? `Before ${reason.target}: ${stopped(reason.sentence)}` : "",
   ]
     .filter(Boolean)

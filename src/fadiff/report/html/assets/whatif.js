@@ -2,6 +2,7 @@
 
 function showWhatIf() {
   const { what_if: whatIf } = data;
+  if (!whatIf) return;
   const most =
     Math.max(...whatIf.sensitivities.flatMap((x) => [Math.abs(x.elasticity), Math.abs(x.elasticity_shrinking || 0)])) ||
     1;

@@ -1,10 +1,10 @@
-/* Why not: every tensor that goes through DRAM, with its reason and its price. */
+/* Why not: every tensor that leaves the chip, with its reason and its price. */
 
 function showWhyNot() {
   if (!data.why_not.length) return;
   const causes = [...new Set(data.why_not.map((entry) => entry.cause))];
   const place = h("div");
-  const rows = [...data.why_not].sort((a, b) => b.words - a.words);
+  const rows = [...data.why_not].sort((a, b) => b.bytes - a.bytes);
   const draw = (cause) => {
     const shown = rows.filter((entry) => !cause || entry.cause === cause);
     place.replaceChildren(scrolling(whyNotTable(together(shown)), "Tensors that are not fused", "bars-view"));
@@ -25,7 +25,6 @@ function showWhyNot() {
           segments(
             "Show causes",
             [["", `All ${data.why_not.length}`], ...causes.map((cause) => [cause, `${cause} ${number(cause)}`])],
-            "",
             draw,
           ),
         ),
@@ -46,7 +45,8 @@ function together(entries) {
 }
 
 function whyNotTable(entries) {
-  const priced = entries.some((entry) => entry.merged);
+  const fusing = memories.find((memory) => memory.fuses);
+  const priced = entries.some((entry) => entry.edp_change !== null);
   return table(
     [
       {
@@ -55,7 +55,7 @@ function whyNotTable(entries) {
         head: true,
         class: "edge-name",
       },
-      { title: "Size", told: true, of: (e) => bytes(e.words), n: true },
+      { title: "Size", told: true, of: (e) => bytes(e.bytes), n: true },
       { title: "Cause", told: true, of: (e) => h("span", { class: "badge plain" }, e.cause), class: "cause" },
       { title: "Reason", of: (e) => stopped(e.sentence), class: "sentence" },
       ...(priced
@@ -64,14 +64,19 @@ function whyNotTable(entries) {
               title: "EDP if fused",
               told: true,
               of: (e) =>
-                e.merged
-                  ? h("span", { class: e.merged.edp_change > 0 ? "worse" : "better" }, change(e.merged.edp_change))
-                  : "",
+                e.edp_change === null
+                  ? ""
+                  : h("span", { class: e.edp_change > 0 ? "worse" : "better" }, change(e.edp_change)),
               n: true,
             },
           ]
         : []),
-      { title: "L2 missing", told: true, of: (e) => (e.needs_l2_bytes ? bytes(e.needs_l2_bytes) : ""), n: true },
+      {
+        title: `${fusing ? fusing.name : "Memory"} missing`,
+        told: true,
+        of: (e) => (e.missing_bytes ? bytes(e.missing_bytes) : ""),
+        n: true,
+      },
     ],
     entries,
     { class: "wide stacked" },

@@ -1,0 +1,122 @@
+"""From values that moved on each leg to bits at each memory: widths, fused tensors, and finished outputs.
+
+A fused tensor, a finished output and an addend have the width of O; a sum that of sums, in the first memory that of
+spilled ones. A finished output further out than the innermost keeper of O is counted as the epilogue stores it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from fadiff.execute.legs import ARRIVING, FINISHED, LEAVING, LEAVING_FINISHED, READ, RELOADED, WRITTEN
+from fadiff.execute.result import Access, Way
+from fadiff.execute.role import Role
+from fadiff.execute.traffic import Counts, Traffic
+from fadiff.hardware import Machine
+from fadiff.workload import Layer
+
+Ledger = Counter[Access]
+"""Bits by kind of access."""
+
+
+class Moved(NamedTuple):
+    """Values that really moved on a leg: those wanted, and those of them that are data and no padding."""
+
+    wanted: int = 0
+    data: int = 0
+
+
+class Bookkeeper:
+    """Books what one layer moves."""
+
+    def __init__(self, machine: Machine, layer: Layer, role: Role) -> None:
+        self._machine, self._role = machine, role
+        self._bits = {"W": machine.bits.W, "I": machine.bits.I}
+        self._innermost = machine.structure.keepers("O")[-1]
+        self._finished_bits = Fraction(layer.stored_words, layer.output_words) * machine.bits.O
+
+    def moves(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Moved], stored: int) -> Ledger:
+        """Bits of all legs of a MAC layer, padding included.
+
+        `moved` takes the place of counted values, by leg; `stored` values of the output were written where it goes.
+        """
+        book = Ledger()
+        for number, leg in enumerate(traffic.legs):
+            values: list[int] = counts[traffic.slot[number] : traffic.slot[number + 1]].tolist()
+            if leg.tensor == "O" and leg.inner == traffic.nest.macs:
+                self._add(book, leg.outer, "O", "write", values[ARRIVING] * self._machine.bits.sums)
+                self._add(book, leg.outer, "O", "read", values[RELOADED] * self._machine.bits.sums)
+            elif leg.tensor == "O":
+                self._outputs(book, leg.outer, leg.inner, values, stored)
+            else:
+                fetched = 1 - self._role.fused[leg.tensor] if leg.outer == 0 else 1
+                written, read = values[WRITTEN] * fetched, values[READ] * fetched
+                if number in moved:
+                    written = read = moved[number].wanted
+                self._add(book, leg.outer, leg.tensor, "read", read * self._read_bits(leg.tensor, leg.outer))
+                if leg.inner != traffic.nest.macs:
+                    self._add(book, leg.inner, leg.tensor, "write", written * self._bits[leg.tensor])
+        return book
+
+    def padding(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Moved]) -> Ledger:
+        """Bits of padding that would have been read."""
+        book = Ledger()
+        for number, leg in enumerate(traffic.legs):
+            if leg.tensor == "I" and leg.outer in self._role.images:
+                read, *data = counts[traffic.slot[number] + READ : traffic.slot[number + 1]].tolist()
+                shares = self._role.images[leg.outer].values()
+                missed = sum(share * (read - there) for share, there in zip(shares, data, strict=True))
+                if number in moved:
+                    missed = moved[number].wanted - moved[number].data
+                bits = self._machine.bits.I if leg.outer == 0 else self._machine.bits.O
+                self._add(book, leg.outer, "I", "read", missed * bits)
+        return book
+
+    def addends(self, fused: int, unfused: int, computed: int, stored: int) -> Ledger:
+        """Bits of an add layer: operands come in through the keepers of O, the result leaves the same way."""
+        book, bits = Ledger(), self._machine.bits
+        keepers = self._machine.structure.keepers("O")
+        self._add(book, 0, "O", "read", unfused * bits.O)
+        self._add(book, self._role.fuses, "O", "read", fused * bits.O)
+        for node in keepers[1:-1]:
+            for way in ("write", "read"):
+                self._add(book, node, "O", way, (unfused + fused * (node > self._role.fuses)) * bits.O)
+        self._add(book, self._innermost, "O", "write", (fused + unfused) * bits.sums)
+        for outer, inner in pairwise(keepers):
+            self._outputs(book, outer, inner, [computed, computed, computed, computed, 0], stored)
+        return book
+
+    def _outputs(self, book: Ledger, outer: int, inner: int, values: Sequence[int], stored: int) -> None:
+        """One leg of O between two keepers.
+
+        Where the memory that fuses is passed by, a fused tensor leaves for it, and once more on its usual way if
+        somebody outside reads it too. Keepers further out see it in this case only.
+        """
+        bits, fuses, role = self._machine.bits, self._role.fuses, self._role
+        if role.fused_output and inner <= fuses and not role.drained:
+            return
+        beside = role.fused_output and outer < fuses < inner
+        usual = role.drained or not beside
+        done = 0 if inner == self._innermost else values[LEAVING_FINISHED]
+        left = (values[LEAVING] - done) * bits.sums + done * self._finished_bits
+        self._add(book, inner, "O", "read", (beside + usual) * left)
+        if beside:
+            self._add(book, fuses, "O", "write", stored * bits.O)
+        if usual:
+            goes_there = outer == 0 or (role.fused_output and outer == fuses)
+            sums = bits.spilled if outer == 0 else bits.sums
+            arrived = stored * bits.O if goes_there else values[FINISHED] * self._finished_bits
+            self._add(book, outer, "O", "write", arrived + (values[ARRIVING] - values[FINISHED]) * sums)
+            self._add(book, outer, "O", "read", values[RELOADED] * sums)
+            self._add(book, inner, "O", "write", values[RELOADED] * bits.sums)
+
+    def _read_bits(self, tensor: str, outer: int) -> Fraction | int:
+        """Width of a value of W or I where it is read: the fused share of it has that of O in the memory that fuses."""
+        share = self._role.fused[tensor] if outer == self._role.fuses else 0
+        return share * self._machine.bits.O + (1 - share) * self._bits[tensor]
+
+    def _add(self, book: Ledger, node: int, tensor: str, way: Way, bits: Fraction | int) -> None:
+        assert bits == int(bits), "values come whole"
+        book[Access(self._machine.nodes[node].name, tensor, way)] += int(bits)

@@ -1,5 +1,0 @@
-"""How a schedule is shown: :mod:`fadiff.next.analysis` gives the numbers, here they are drawn.
-
-``html`` is the report, one page; ``figures`` are for papers; ``notebook`` is what a notebook displays; ``layout`` says
-where layers stand in a picture.
-"""

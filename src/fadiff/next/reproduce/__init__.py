@@ -1,1 +1,0 @@
-"""Experiments of the rebuilt core: what the paper reports, measured again."""

@@ -1,7 +1,0 @@
-"""The differentiable search: mapping and fusion relaxed together, and descended on as one batch of restarts."""
-
-from fadiff.next.search.gradient.descent import Proposals, State, init, read_out, step
-from fadiff.next.search.gradient.problem import Problem, pack_problem
-from fadiff.next.search.gradient.settings import DescentSettings
-
-__all__ = ["DescentSettings", "Problem", "Proposals", "State", "init", "pack_problem", "read_out", "step"]

@@ -1,0 +1,226 @@
+"""Tiles of a fused group: what each of its layers makes in one shared iteration, and how far it runs ahead.
+
+Everything follows from the group's last layer, its *sink*, against the flow of data. Halos are retained, never computed
+again: a producer runs ahead of the sink by its *lead*, so that every consumer finds the rows it needs. All functions
+take many candidates of shared trip counts at once, in plain integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.schedule.ir import SHARED_LOOPS
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
+
+    from fadiff.workload import Edge, Layer, Workload
+
+    Candidates = Int[np.ndarray, " candidates"]
+    Tiles = dict[str, dict[str, Candidates]]
+
+IMAGE = ("P", "Q")
+"""The dims of an image, rows and columns: the ones with halos."""
+
+
+class Ahead(NamedTuple):
+    """How a fused producer runs ahead of its consumers along rows or columns, in stored rows."""
+
+    lead: int
+    """lead' = max(0, max over consumers c of stride*(lead(c) - 1) + (R-1)*dilation - pad + 1)."""
+    halo: int
+    """lead' - low, low = min over c of stride*lead(c) - pad: by how much its buffer exceeds a tile."""
+
+
+class Misfit(NamedTuple):
+    """Why a shared loop does not suit a group, and under which candidates."""
+
+    loop: str
+    reason: str
+    where: Bool[np.ndarray, " candidates"]
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The tiles of a group's layers under each candidate of shared trip counts."""
+
+    trips: Int[np.ndarray, "5 candidates"]
+    """Shared trip counts of G, N, P, Q, X."""
+    tile: Tiles
+    """By layer and dim, for dims that the group may share: the extent in one shared iteration."""
+    stored_tile: dict[str, tuple[Candidates, Candidates]]
+    """Stored rows and columns of a fused producer in one shared iteration."""
+    ahead: dict[str, tuple[Ahead, Ahead]]
+    """Leads and halos of fused producers, rows and columns."""
+    misfits: tuple[Misfit, ...]
+    """What the rule *aligned* forbids."""
+
+    @property
+    def aligned(self) -> Bool[np.ndarray, " candidates"]:
+        """Candidates that nothing speaks against."""
+        return ~np.any([misfit.where for misfit in self.misfits], axis=0)
+
+
+def inner_edges(workload: Workload, members: Sequence[str]) -> list[Edge]:
+    """The edges between layers of a group: all of them are fused."""
+    inside = frozenset(members)
+    return [edge for name in members for edge in workload.producers[name] if edge.source in inside]
+
+
+def leads(workload: Workload, fused: Iterable[Edge]) -> dict[str, tuple[Ahead, Ahead]]:
+    """Leads and halos of every fused producer, along rows and columns; they depend on no trip count."""
+    leaving: dict[str, list[Edge]] = {}
+    for edge in fused:
+        leaving.setdefault(edge.source, []).append(edge)
+    known: dict[str, tuple[Ahead, Ahead]] = {}
+    for name in sorted(leaving, key=workload.depth.__getitem__, reverse=True):
+        known[name] = (_ahead(workload, leaving[name], known, 0), _ahead(workload, leaving[name], known, 1))
+    return known
+
+
+def _ahead(workload: Workload, leaving: list[Edge], known: dict[str, tuple[Ahead, Ahead]], axis: int) -> Ahead:
+    lead, lows = 0, list[int]()
+    for edge in leaving:
+        consumer = workload[edge.target]
+        stride, reach, pad = 1, 0, 0
+        if edge.port == "input":
+            stride = consumer.stride[axis]
+            reach = ((consumer.dims.R, consumer.dims.S)[axis] - 1) * consumer.dilation[axis]
+            pad = consumer.pad_before(axis, workload[edge.source].stored[axis])
+        own = 0
+        if edge.target in known:  # the consumer's lead in its own rows, lead(c) = ceil(lead'(c) * P / P')
+            own = -(-known[edge.target][axis].lead * _computed(consumer, axis) // consumer.stored[axis])
+        lead = max(lead, stride * (own - 1) + reach - pad + 1)
+        lows.append(stride * own - pad)
+    return Ahead(lead, lead - min(lows))
+
+
+def shared_dim(loop: str, *, first: bool) -> str:
+    """The dim of a layer that a shared loop is a part of; X is K in its producer, the first layer, and C in the other.
+
+    >>> shared_dim("X", first=True), shared_dim("P", first=True)
+    ('K', 'P')
+    """
+    return loop if loop != "X" else ("K" if first else "C")
+
+
+def group_tiling(
+    workload: Workload, members: Sequence[str], fused: Sequence[Edge], trips: Int[np.ndarray, "5 candidates"]
+) -> Tiling:
+    """Tiles of a group's layers (in execution order, the sink last) under candidates of shared trip counts.
+
+    Where trips(d) > 1 the sink's tile is ceil(size/trips). A producer's stored tile is stride * (the computed tile of
+    its consumers) along P and Q, else their tile, at most what it stores; its computed tile is
+    ceil(stored tile * P/P'). Where trips(d) = 1 every layer has the whole dim.
+    """
+    ahead = leads(workload, fused)
+    tile: Tiles = {name: {} for name in members}
+    stored_tile: dict[str, list[Candidates]] = {edge.source: [] for edge in fused}
+    misfits = list(_barred(workload, members, fused, trips))
+    for loop, count in zip(SHARED_LOOPS, trips, strict=True):
+        shared = count > 1
+        if loop in "GX" and not (shared & ~_any(misfits, loop, shared)).any():
+            continue
+        for name in sorted(members, key=workload.depth.__getitem__, reverse=True):
+            layer, dim = workload[name], shared_dim(loop, first=name == members[0])
+            size = layer.dims._asdict()[dim] + 0 * count
+            leaving = [edge for edge in fused if edge.source == name]
+            if not leaving:
+                step = _ceil(size, count)
+                misfits.append(Misfit(loop, f"its last trip would find no {dim} of {name}", (count - 1) * step >= size))
+            elif loop in IMAGE:
+                axis = IMAGE.index(loop)
+                step, stored = _image_tile(layer, axis, [_asked(workload, edge, axis, tile) for edge in leaving])
+                stored = np.where(shared, stored[0], layer.stored[axis]), *stored[1:]
+                stored_tile[name].append(stored[0])
+                misfits += _image_misfits(layer, loop, step, stored, count, ahead[name][axis].lead)
+            else:
+                step = np.minimum(size, tile[leaving[0].target][shared_dim(loop, first=False)])
+            tile[name][dim] = np.where(shared, step, size)
+    pairs = {name: (sides[0], sides[1]) for name, sides in stored_tile.items()}
+    return Tiling(trips, tile, pairs, ahead, tuple(misfits))
+
+
+def _ceil(a: Candidates, b: Candidates | int) -> Candidates:
+    return -(-a // b)
+
+
+def _computed(layer: Layer, axis: int) -> int:
+    return (layer.dims.P, layer.dims.Q)[axis]
+
+
+def _any(misfits: list[Misfit], loop: str, shared: Bool[np.ndarray, " candidates"]) -> Bool[np.ndarray, " candidates"]:
+    found = np.zeros_like(shared)
+    for misfit in misfits:
+        if misfit.loop == loop:
+            found |= misfit.where
+    return found
+
+
+def _barred(
+    workload: Workload, members: Sequence[str], fused: Sequence[Edge], trips: Int[np.ndarray, "5 candidates"]
+) -> Iterator[Misfit]:
+    """Loops that these layers can share under no trip count."""
+    layers = [workload[name] for name in members]
+    shared = dict(zip(SHARED_LOOPS, trips > 1, strict=True))
+    if len({layer.dims.G for layer in layers}) > 1 or layers[0].dims.G == 1:
+        told = ", ".join(f"{layer.name} {layer.dims.G}" for layer in layers)
+        yield Misfit("G", f"its layers have no common G > 1 ({told})", shared["G"])
+    for name in dict.fromkeys(edge.target for edge in fused):
+        if sum(operand.port == "input" for operand in workload[name].inputs) > 1:
+            yield Misfit("G", f"{name} reads a concatenation, whose groups differ", shared["G"])
+    for edge in fused:
+        before, after = workload[edge.source].dims.N, workload[edge.target].dims.N
+        if before != after:
+            yield Misfit("N", f"{edge.source} has N {before} and {edge.target} {after}", shared["N"])
+    if (reason := _no_channel_loop(workload, layers)) is not None:
+        yield Misfit("X", reason, shared["X"])
+
+
+def _no_channel_loop(workload: Workload, layers: Sequence[Layer]) -> str | None:
+    """Why the layers may not share the channel loop X; None if they may."""
+    if len(layers) != 2 or not all(layer.is_mac for layer in layers):
+        return "only a group of exactly two MAC layers may"
+    u, v = layers
+    if not any(e.source == u.name and e.port == "input" for e in workload.producers[v.name]):
+        return f"{u.name} does not feed the input of {v.name}"
+    if u.dims.G != v.dims.G or u.dims.K != v.dims.C:
+        return f"{u.name} has G,K {u.dims.G},{u.dims.K} and {v.name} G,C {v.dims.G},{v.dims.C}: they must be equal"
+    if (v.dims.R, v.dims.S) != (1, 1):
+        return f"{v.name} has a {v.dims.R}x{v.dims.S} kernel: it must be 1x1"
+    return None
+
+
+def _asked(workload: Workload, edge: Edge, axis: int, tile: Tiles) -> Candidates:
+    """Rows (columns) of a producer that a consumer's tile takes a step further: stride * its computed tile."""
+    stride = workload[edge.target].stride[axis] if edge.port == "input" else 1
+    return stride * tile[edge.target][IMAGE[axis]]
+
+
+def _image_tile(layer: Layer, axis: int, asked: list[Candidates]) -> tuple[Candidates, list[Candidates]]:
+    """Computed rows (columns) of a producer in one shared iteration, and the stored ones each consumer asks for."""
+    stored = [np.minimum(layer.stored[axis], rows) for rows in asked]
+    return _ceil(stored[0] * _computed(layer, axis), layer.stored[axis]), stored
+
+
+def _image_misfits(
+    layer: Layer, loop: str, step: Candidates, stored: Sequence[Candidates], count: Candidates, lead: int
+) -> Iterator[Misfit]:
+    """Where tiles of a producer's rows (columns) do not go with its consumers, its epilogue, or the time it has."""
+    axis, shared = IMAGE.index(loop), count > 1
+    computed, all_stored = _computed(layer, axis), layer.stored[axis]
+    for other in stored[1:]:
+        yield Misfit(
+            loop, f"the consumers of {layer.name} ask for different tiles of it", shared & (other != stored[0])
+        )
+    yield Misfit(
+        loop,
+        f"tiles of {layer.name}'s {computed} {loop} do not become tiles of the {all_stored} it stores",
+        shared & (_ceil(computed + 0 * count, step) != _ceil(all_stored + 0 * count, stored[0])),
+    )
+    late = _ceil(all_stored - lead + 0 * count, stored[0]) > count
+    yield Misfit(loop, f"{layer.name} would not be done with its {all_stored} stored {loop}'", shared & late)

@@ -1,0 +1,160 @@
+"""From genomes to legal, priced schedules, a whole population in one compiled call.
+
+1. Strengths and wishes become legal groups (:mod:`fadiff.search.evolutionary.grouping`), and factors are settled
+   for the tiles that layers get in them.
+2. Factors move outwards until every group fits (:mod:`fadiff.search.evolutionary.fitting`).
+3. A group that fits in no way is dissolved, and its layers run on their own, which always fits.
+
+What comes out is what was priced: the genomes returned say exactly the schedules that the energies belong to.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import numpy as np
+
+from fadiff.schedule import Mapping, Schedule
+from fadiff.schedule.arrays import unpack_mapping
+from fadiff.search.deadline import OutOfTimeError
+from fadiff.search.driver import EXPONENTS
+from fadiff.search.evolutionary.fitting import Fitted, Frame, Mapped, Rows, fit
+from fadiff.search.evolutionary.genome import STRENGTHS, Encoding, Genomes
+from fadiff.search.evolutionary.grouping import Grouping
+from fadiff.workload import DIMS
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from fadiff.search.driver import Incumbent, Objective
+
+ROWS = 2048
+"""Layers, of all individuals, in one compiled call: one size, so that networks share a program."""
+SECONDS_PER_NODE = 0.5
+"""For each node of a machine compiling takes so long at least, where the programs are not in the cache."""
+
+
+class Population(NamedTuple):
+    """Legal schedules of one workload, and what they cost."""
+
+    genomes: Genomes
+    seats: Int[np.ndarray, "individuals layers"]
+    energy_pj: Float[np.ndarray, " individuals"]
+    cycles: Float[np.ndarray, " individuals"]
+
+    def score(self, objective: Objective) -> Float[np.ndarray, " individuals"]:
+        """The logarithm of what the search minimizes, as :func:`fadiff.search.driver.score`."""
+        a, b = EXPONENTS[objective]
+        return a * np.log(self.energy_pj) + b * np.log(self.cycles)
+
+
+class Repair:
+    """Repairs and prices genomes of one encoding, as many in a compiled call as its rows hold."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self.task = encoding.task
+        self.grouping = Grouping(encoding)
+        space = self.task.space
+        self._frame = Frame(self.task.machine.structure, tuple(space.nodes[dim] for dim in DIMS), space.orders)
+        self._repeat = np.array([layer.repeat for layer in self.task.workload.layers])
+        self._rows = max(ROWS, self._repeat.size)
+        self._chunk = self._rows // self._repeat.size
+        self._room = np.array(self.task.all_room.running, dtype=np.float32)
+        self._compiled = False
+
+    def __call__(self, genomes: Genomes) -> Population:
+        """Legal schedules near the genomes; raises :class:`OutOfTimeError` when the task's deadline passes.
+
+        Individuals are fitted in chunks of one size. After a few rounds those that still move are gathered into new
+        chunks, and so are those with a group that fits in no way, which is dissolved.
+        """
+        seats = self.grouping.seats(genomes)
+        factors, order, cost = genomes.factors.copy(), genomes.order.copy(), np.zeros((2, *seats.shape))
+        left = np.arange(genomes.individuals)
+        while left.size:
+            again: list[Int[np.ndarray, " some"]] = []
+            for chunk in np.split(left, range(self._chunk, left.size, self._chunk)):
+                self._check_time()
+                found = self._fitted(factors[chunk], order[chunk], seats[chunk])
+                moving = found.moving.any(axis=1)
+                broken = ~found.fits & ~moving[:, None]
+                alone = self.grouping.alone(seats[chunk], broken)
+                assert (alone != seats[chunk])[broken].all(), "a layer on its own always fits"
+                # Layers of a dissolved group begin again with what their genome says.
+                factors[chunk] = np.where(broken[..., None, None], genomes.factors[chunk], found.factors[:, :, 1:])
+                order[chunk] = np.where(broken[..., None], genomes.order[chunk], found.order)
+                seats[chunk], cost[:, chunk] = alone, (found.energy_pj, found.cycles)
+                again.append(chunk[moving | broken.any(axis=1)])
+            left = np.concatenate(again)
+        repaired = Genomes(factors, order, genomes.wish, self._strength(genomes, seats))
+        return Population(repaired, seats, *(cost @ self._repeat))
+
+    def _check_time(self) -> None:
+        """Nothing is begun after the deadline, or where compiling it would not end before."""
+        needed = 0.0 if self._compiled else SECONDS_PER_NODE * len(self.task.machine.nodes)
+        if time.monotonic() + needed > self.task.deadline:
+            raise OutOfTimeError
+        self._compiled = True
+
+    def _fitted(
+        self,
+        factors: Int[np.ndarray, "individuals layers nodes 8"],
+        order: Int[np.ndarray, "individuals layers memories"],
+        seats: Int[np.ndarray, "individuals layers"],
+    ) -> Fitted:
+        """A few rounds for a chunk of individuals; shapes are ``[individuals, layers, ...]``."""
+        every, count = np.arange(self._rows), seats.size
+        inner = factors.transpose(2, 3, 0, 1).reshape(-1, 8, count)
+        whole = np.concatenate([np.ones((1, 8, count)), inner]).astype(np.float32)
+        mapped = Mapped(whole, order.transpose(2, 0, 1).reshape(-1, count).astype(np.int32))
+        # Missing rows repeat the first, each as a group of its own.
+        filled = np.where(every < count, every, 0)
+
+        def pad(values: Float[np.ndarray, "... rows"]) -> Float[np.ndarray, "... rows"]:
+            return values[..., filled]
+
+        def shaped(values: Float[np.ndarray, "... rows"]) -> Float[np.ndarray, "individuals layers ..."]:
+            mine = np.moveaxis(values[..., :count], -1, 0)
+            return mine.reshape(*seats.shape, *mine.shape[1:])
+
+        rows: Rows = jax.tree.map(pad, self.grouping.rows(seats))
+        rows = rows._replace(group=np.where(every < count, rows.group, every))
+        fitted = fit(self._frame, rows, jax.tree.map(pad, mapped), self.task.numbers, self._room)
+        return jax.tree.map(shaped, fitted)
+
+    def _strength(
+        self, genomes: Genomes, seats: Int[np.ndarray, "individuals layers"]
+    ) -> Int[np.ndarray, "individuals edges"]:
+        """Strengths that say what is fused."""
+        group = np.asarray(self.grouping.rows(seats).group).reshape(seats.shape)
+        source, target = self.encoding.ends
+        agrees = (genomes.strength >= STRENGTHS // 2) == (group[:, source] == group[:, target])
+        return np.where(agrees, genomes.strength, STRENGTHS - 1 - genomes.strength)
+
+    def schedule(self, population: Population, index: int) -> Schedule:
+        """One of the schedules."""
+        genomes, seats = population.genomes, population.seats[index]
+        mappings: dict[str, Mapping] = {}
+        for i, layer in enumerate(self.task.workload.layers):
+            if layer.is_mac:
+                condition = self.grouping.condition(int(seats[i]))
+                inner = genomes.factors[index, i]
+                below = inner.prod(axis=0)
+                first = [-(-tile // int(b)) for tile, b in zip(condition.tile, below, strict=True)]
+                orders = [orders[int(genomes.order[index, i, m])] for m, orders in enumerate(self.task.space.orders)]
+                mappings[layer.name] = unpack_mapping(np.vstack([first, inner]), self.task.shared(condition), orders)
+        return Schedule(self.task.workload, self.task.machine, self.grouping.groups(seats), mappings)
+
+
+def offer_best(
+    repair: Repair, population: Population, scores: Float[np.ndarray, " individuals"], incumbent: Incumbent, best: float
+) -> float:
+    """Offer the best individual if its score is below `best`; the least score so far."""
+    first = int(scores.argmin())
+    if scores[first] >= best:
+        return best
+    incumbent.offer(repair.schedule(population, first))
+    return float(scores[first])

@@ -1,0 +1,279 @@
+"""From menus to a schedule: which mapping each layer of a group takes, and which groups the network is cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.schedule import Mapping, Schedule
+from fadiff.schedule.arrays import unpack_mapping
+from fadiff.search.exact.conditions import Condition, Task
+from fadiff.search.exact.menus import Menu, size_of, subset
+from fadiff.search.exact.plans import Plan
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+PRICES_OF_ROOM = np.concatenate([[0.0], np.geomspace(1e-4, 10.0, 16)])
+"""Multipliers tried for the bytes that a group keeps, in units of the network's price per whole memory."""
+NEAR = 1e-3
+"""A choice of mappings is good enough if none can be cheaper by more than this share."""
+MOST_COMBINATIONS = 2**14
+"""Combinations of mappings up to which all are tried."""
+MOST_SUMS = 512
+"""Sums of kept bytes that are told apart while the mappings of a group are combined."""
+
+
+class Filled(NamedTuple):
+    """A plan with a mapping for each of its layers."""
+
+    plan: Plan
+    chosen: tuple[Menu, ...]
+    """One mapping each."""
+    price: float
+
+
+def fill(
+    task: Task, plan: Plan, menus: MappingOf[Condition, Menu], weights: tuple[float, float], worth: float
+) -> Filled | None:
+    """The cheapest choice of mappings that fit together; None where there is none below `worth`.
+
+    While layer v runs, its memories hold what all layers keep there, what v holds besides, and the memory that fuses
+    the live buffers too: sum of kept + max over v of (running_v - kept_v + live_v) <= room. For each value M that the
+    maximum may take, the kept bytes are a knapsack of room - M. A range of prices for a byte gives a choice and, by
+    duality, a bound; where the bound says that a better choice may exist, mappings are combined layer by layer.
+    """
+    mine = [menus[condition] for condition in plan.conditions]
+    if not all(map(size_of, mine)):
+        return None
+    prices = [_prices(task, menu, condition, weights) for menu, condition in zip(mine, plan.conditions, strict=True)]
+    if len(mine) == 1:
+        best = int(prices[0].argmin())
+        return Filled(plan, (_one(mine[0], best),), float(prices[0][best])) if prices[0][best] < worth else None
+    if len(mine) == 2:
+        chosen = _cheapest_of_all(task, plan, mine, prices)
+    else:
+        chosen = _cheapest_fitting(task, plan, mine, prices, worth)
+    if chosen is None:
+        return None
+    lowest = float(sum(price[i] for price, i in zip(prices, chosen, strict=True)))
+    if not lowest < worth:
+        return None
+    return Filled(plan, tuple(_one(menu, int(i)) for menu, i in zip(mine, chosen, strict=True)), lowest)
+
+
+def fits(task: Task, plan: Plan, chosen: Sequence[Menu]) -> bool:
+    """Whether the mappings of a group's layers fit together in every memory."""
+    return bool((_excess(task, plan, chosen) <= _SLACK).all())
+
+
+def _excess(task: Task, plan: Plan, chosen: Sequence[Menu]) -> Float[np.ndarray, " memories"]:
+    """By how many bytes a group overfills each memory at its fullest; negative where it does not."""
+    running, kept, waiting = (np.concatenate([getattr(m, f) for m in chosen], axis=1) for f in _HELD)
+    return _peaks(task, plan, running, kept, waiting).max(axis=1) - np.array(task.all_room.running)
+
+
+_HELD = ("running", "kept", "waiting")
+_SLACK = 1e-6
+
+
+def _peaks(
+    task: Task,
+    plan: Plan,
+    running: Float[np.ndarray, "memories layers"],
+    kept: Float[np.ndarray, "memories layers"],
+    waiting: Float[np.ndarray, "memories layers"],
+) -> Float[np.ndarray, "memories layers"]:
+    """Bytes in each memory below the first while each layer of a group runs; trailing axes are kept."""
+    peaks = running - kept + kept.sum(axis=1, keepdims=True)
+    if task.fusing is not None:
+        live = np.array(plan.live_bytes).reshape(-1, *([1] * (running.ndim - 2)))
+        peaks[task.fusing] = peaks[task.fusing] + live
+    # While the first layer of a channel loop runs, the sums of the second wait.
+    peaks[:, 0] = peaks[:, 0] + waiting[:, 1:].sum(axis=1)
+    return peaks
+
+
+def _cheapest_of_all(
+    task: Task, plan: Plan, menus: Sequence[Menu], prices: Sequence[Float[np.ndarray, " mappings"]]
+) -> Int[np.ndarray, " layers"] | None:
+    """The cheapest mappings that fit together, of all combinations."""
+    every = np.indices([price.size for price in prices]).reshape(len(prices), -1)
+    held = [np.stack([getattr(m, f)[:, i] for m, i in zip(menus, every, strict=True)], axis=1) for f in _HELD]
+    fit = (_peaks(task, plan, *held) <= np.array(task.all_room.running)[:, None, None] + _SLACK).all(axis=(0, 1))
+    total = sum((price[i] for price, i in zip(prices, every, strict=True)), np.where(fit, 0.0, np.inf))
+    best = int(total.argmin())
+    return every[:, best] if np.isfinite(total[best]) else None
+
+
+def _cheapest_fitting(
+    task: Task,
+    plan: Plan,
+    menus: Sequence[Menu],
+    prices: Sequence[Float[np.ndarray, " mappings"]],
+    worth: float,
+) -> Int[np.ndarray, " layers"] | None:
+    """The cheapest mapping of each layer of a longer group, as far as the room in the memory that fuses decides.
+
+    Where they overfill another memory, the home of a tensor, all combinations are tried if they are few; of many the
+    mapping that keeps most there is left out, until all fit.
+    """
+    left = [price.copy() for price in prices]
+    while (chosen := _cheapest_where_fused(task, plan, menus, left, worth)) is not None:
+        picked = [_one(menu, int(i)) for menu, i in zip(menus, chosen, strict=True)]
+        excess = _excess(task, plan, picked)
+        if (excess <= _SLACK).all():
+            return chosen
+        if prod(price.size for price in prices) <= MOST_COMBINATIONS:
+            return _cheapest_of_all(task, plan, menus, prices)
+        layer = int(np.argmax([menu.kept[excess.argmax(), 0] for menu in picked]))
+        left[layer][chosen[layer]] = np.inf
+    return None
+
+
+def _cheapest_where_fused(
+    task: Task,
+    plan: Plan,
+    menus: Sequence[Menu],
+    prices: Sequence[Float[np.ndarray, " mappings"]],
+    worth: float,
+) -> Int[np.ndarray, " layers"] | None:
+    """The cheapest mapping of each layer that fit together in the memory that fuses."""
+    assert task.fusing is not None
+    here, capacity = task.fusing, task.all_room.running[task.fusing]
+    width = max(p.size for p in prices)
+    price = np.stack([_pad(p, width, np.inf) for p in prices])
+    kept = np.stack([_pad(menu.kept[here], width, 0) for menu in menus])
+    peak = np.stack(
+        [
+            _pad(menu.running[here] - menu.kept[here] + live, width, np.inf)
+            for menu, live in zip(menus, plan.live_bytes, strict=True)
+        ]
+    )
+    floor = max(plan.live_bytes)
+    levels = np.unique(np.concatenate([[floor], peak[np.isfinite(peak)]]))
+    levels = levels[(levels >= max(floor, peak.min(axis=1).max())) & (levels <= capacity)]
+    if not levels.size:
+        return None
+    levels = levels[np.unique(np.linspace(0, levels.size - 1, 24).astype(int))]
+    # Axes: level M, price of a kept byte, layer, mapping.
+    allowed = np.where(peak[None] <= levels[:, None, None], price[None], np.inf)
+    weighed = allowed[:, None] + PRICES_OF_ROOM[None, :, None, None] / capacity * kept[None, None]
+    best = weighed.argmin(axis=-1)
+    layer = np.arange(len(menus))
+    total = price[layer, best].sum(axis=-1)
+    fit = kept[layer, best].sum(axis=-1) + levels[:, None] <= capacity
+    total = np.where(fit, total, np.inf)
+    at = np.unravel_index(int(total.argmin()), total.shape)
+    lowest, chosen = float(total[at]), best[at]
+    rooms = capacity - levels
+    bound = (weighed.min(axis=-1).sum(axis=-1) - PRICES_OF_ROOM / capacity * rooms[:, None]).max(axis=-1)
+    for level in np.argsort(bound, kind="stable"):
+        if bound[level] >= min(worth, lowest * (1 - NEAR)):
+            break
+        better = _cheapest(allowed[level], kept, float(rooms[level]), min(worth, lowest))
+        if better is not None:
+            lowest, chosen = float(price[layer, better].sum()), better
+    return chosen if np.isfinite(lowest) else None
+
+
+def _cheapest(
+    price: Float[np.ndarray, "layers mappings"], kept: Float[np.ndarray, "layers mappings"], room: float, below: float
+) -> Int[np.ndarray, " layers"] | None:
+    """The mapping of each layer, of least total price and less than `below`, whose kept bytes fit in `room`.
+
+    Layer by layer, of all sums of kept bytes those remain that no sum of fewer bytes undercuts, and that can still end
+    below `below`.
+    """
+    rest_price = np.append(np.cumsum(price.min(axis=1)[::-1])[::-1], 0.0)
+    least_kept = np.where(np.isfinite(price), kept, np.inf).min(axis=1)
+    rest_kept = np.append(np.cumsum(least_kept[::-1])[::-1], 0.0)
+    held, paid = np.zeros(1), np.zeros(1)
+    picks = np.zeros((1, 0), dtype=np.int64)
+    width = price.shape[1]
+    for layer in range(len(price)):
+        bytes_, prices = (held[:, None] + kept[layer]).ravel(), (paid[:, None] + price[layer]).ravel()
+        alive = np.flatnonzero((bytes_ + rest_kept[layer + 1] <= room) & (prices + rest_price[layer + 1] < below))
+        if not alive.size:
+            return None
+        alive = alive[np.lexsort((prices[alive], bytes_[alive]))]
+        alive = alive[np.append(True, prices[alive][1:] < np.minimum.accumulate(prices[alive])[:-1])]
+        alive = alive[np.unique(np.linspace(0, alive.size - 1, MOST_SUMS).astype(int))]
+        picks = np.column_stack([picks[alive // width], alive % width])
+        held, paid = bytes_[alive], prices[alive]
+    return picks[-1]
+
+
+def _one(menu: Menu, index: int) -> Menu:
+    return subset(menu, slice(index, index + 1))
+
+
+def _pad(values: Float[np.ndarray, " some"], width: int, fill_value: float) -> Float[np.ndarray, " width"]:
+    return np.pad(values, (0, width - values.size), constant_values=fill_value)
+
+
+def _prices(
+    task: Task, menu: Menu, condition: Condition, weights: tuple[float, float]
+) -> Float[np.ndarray, " mappings"]:
+    return (weights[0] * menu.energy_pj + weights[1] * menu.cycles) * task.layer(condition).repeat
+
+
+def cut(
+    task: Task, plans: Sequence[Plan], menus: MappingOf[Condition, Menu], weights: tuple[float, float]
+) -> list[Filled]:
+    """Cut the network into groups of least total price, by dynamic programming over cut points.
+
+    `plans` must hold one of every single layer. best[j] = min over plans that end at j of best[i] + price. Plans are
+    tried in the order of a lower bound, the sum of their layers' cheapest mappings.
+    """
+    cheapest = {c: _prices(task, menu, c, weights).min(initial=np.inf) for c, menu in menus.items()}
+    place = task.workload.depth
+    count = len(task.workload.layers)
+    ending: list[list[tuple[float, Plan]]] = [[] for _ in range(count + 1)]
+    for plan in plans:
+        bound = sum(cheapest[c] for c in plan.conditions)
+        ending[place[plan.group.layers[-1]] + 1].append((bound, plan))
+    best: list[tuple[float, Filled | None]] = [(0.0, None), *((np.inf, None) for _ in range(count))]
+    for stop in range(1, count + 1):
+        bounds = [(best[stop - len(p.conditions)][0] + bound, i) for i, (bound, p) in enumerate(ending[stop])]
+        for bound, i in sorted(bounds):
+            if bound >= best[stop][0]:
+                break
+            plan = ending[stop][i][1]
+            before = best[stop - len(plan.conditions)][0]
+            filled = fill(task, plan, menus, weights, worth=best[stop][0] - before)
+            if filled is not None:
+                best[stop] = (before + filled.price, filled)
+    groups: list[Filled] = []
+    stop = count
+    while stop:
+        filled = best[stop][1]
+        assert filled is not None, "every layer has a plan of its own"
+        groups.append(filled)
+        stop -= len(filled.chosen)
+    return groups[::-1]
+
+
+def to_schedule(task: Task, groups: Sequence[Filled]) -> Schedule:
+    """The groups and their mappings as a schedule."""
+    mappings = {name: mapping for filled in groups for name, mapping in to_mappings(task, filled).items()}
+    return Schedule(task.workload, task.machine, tuple(filled.plan.group for filled in groups), mappings)
+
+
+def to_mappings(task: Task, filled: Filled) -> dict[str, Mapping]:
+    """The mappings of a group's MAC layers."""
+    return {
+        name: to_mapping(task, condition, chosen)
+        for name, condition, chosen in zip(filled.plan.group.layers, filled.plan.conditions, filled.chosen, strict=True)
+        if task.workload[name].is_mac
+    }
+
+
+def to_mapping(task: Task, condition: Condition, chosen: Menu) -> Mapping:
+    """The first mapping of a menu as a value."""
+    orders = [orders[int(chosen.order[i, 0])] for i, orders in enumerate(task.space.orders)]
+    return unpack_mapping(np.asarray(chosen.factors[..., 0]), task.shared(condition), orders)

@@ -1,0 +1,214 @@
+"""Exact coordinate moves on many mappings at once: steepest descent over factors and loop orders.
+
+A *row* is one layer under one condition (its place in a group, and the room it has in every memory) with one starting
+mapping. All moves of all rows are priced in one call of the cost model, the best legal one of each row is taken, and
+this repeats under one compiled loop until no row improves.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fadiff.cost.model import layer_costs
+from fadiff.schedule.arrays import Fusion, LayerArrays, MappingArrays
+from fadiff.schedule.capacity import tiles
+from fadiff.schedule.namespace import namespace
+from fadiff.schedule.nest import Nest
+from fadiff.search.space import rank_table, settle
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import Bool, Float, Int
+
+    from fadiff.hardware import MachineArrays, Structure
+
+Orders = tuple[tuple[str, ...], ...]
+"""By memory: the loop orders to choose among."""
+
+
+class Rows(NamedTuple):
+    """Layers under conditions; the last axis of every array runs over rows, memories are those below the first."""
+
+    layers: LayerArrays
+    fusion: Fusion
+    running_room: Float[Array, "memories rows"]
+    """Bytes that the row's tiles may take while it runs."""
+    kept_room: Float[Array, "memories rows"]
+    """Bytes that its tiles may take while other layers of its group run."""
+    must_complete: Float[Array, " rows"]
+    """1 where what is handed over must be finished outputs (fused producers)."""
+    must_hold: Float[Array, " rows"]
+    """1 where sums may not reach the first memory unfinished (softmax under the channel loop)."""
+    energy_weight: Float[Array, " rows"]
+    cycles_weight: Float[Array, " rows"]
+    """price = energy_weight * energy + cycles_weight * cycles, times the layer's repeat."""
+    byte_weight: Float[Array, "memories rows"]
+    """Price of a byte: breaks ties in favour of small tiles."""
+
+
+class Moves(NamedTuple):
+    """Moves of each row; nodes are numbered as in the machine, -1 is none."""
+
+    dim: Int[Array, "moves rows"]
+    source: Int[Array, "moves rows"]
+    """The node that gives: its factor becomes ceil(factor / ratio)."""
+    target: Int[Array, "moves rows"]
+    """The node that takes: its factor becomes factor * ratio + more, rounded down."""
+    ratio: Float[Array, "moves rows"]
+    more: Float[Array, "moves rows"]
+    memory: Int[Array, "moves rows"]
+    """The memory (by its place among the memories) whose loop order changes."""
+    order: Int[Array, "moves rows"]
+    """Number of the new order."""
+
+
+class Mapped(NamedTuple):
+    """Mappings with what the model says of them, as arrays of JAX or NumPy; the last axis runs over rows."""
+
+    factors: Float[Any, "nodes 8 rows"]
+    """The first memory's are private."""
+    order: Int[Any, "memories rows"]
+    """Number of each memory's loop order."""
+    price: Float[Any, " rows"]
+    """Infinite where nothing fits."""
+    energy_pj: Float[Any, " rows"]
+    cycles: Float[Any, " rows"]
+    running: Float[Any, "memories rows"]
+    """Bytes in each memory below the first while the layer runs."""
+    kept: Float[Any, "memories rows"]
+    """Of these, what stays while other layers of its group run."""
+    waiting: Float[Any, "memories rows"]
+    """Sums that wait for the next iteration of a channel loop."""
+
+
+def price(
+    structure: Structure,
+    orders: Orders,
+    rows: Rows,
+    factors: Array,
+    order: Array,
+    machine: MachineArrays,
+    *,
+    alone: bool = False,
+) -> Mapped:
+    """Price mappings ``[nodes, 8, ..., rows]`` in orders ``[memories, ..., rows]``; with `alone` none shares loops."""
+    xp = namespace(factors)
+    mapping = MappingArrays(factors, tuple(_ranks(choices, order[i]) for i, choices in enumerate(orders)))
+    nest = Nest(structure, rows.layers, mapping, rows.fusion, alone=alone)
+    costs = layer_costs(nest, machine)
+    held = tiles(nest, machine)
+    memories = structure.memories[1:]
+    zero = xp.zeros_like(costs.cycles)
+    running = [sum((b for (m, _), b in held.running.items() if m == memory), zero) for memory in memories]
+    kept = [sum((b for (m, _), b in held.kept.items() if m == memory), zero) for memory in memories]
+    waiting = [held.waiting.get(memory, zero) for memory in memories]
+    fits = zero == 0
+    for i in range(len(memories)):
+        fits = fits & (running[i] <= rows.running_room[i]) & (kept[i] <= rows.kept_room[i])
+    for lanes, axis in zip(machine.lanes, structure.axes, strict=True):
+        fits = fits & (nest.spread(range(8), (axis,)) <= lanes + 0.5)
+    # Sums that leave unfinished do so at least once each; half of that is safe from rounding in 32 bits.
+    keepers, fuses = structure.keepers("O"), structure.fuses
+    source = next((m for m in keepers if fuses is not None and m > fuses), None)
+    for keeper, must in ((source, rows.must_complete), (keepers[1], rows.must_hold)):
+        if keeper is not None and not alone:
+            fits = fits & ~((must > 0) & (nest.past("O", keeper, ()) > 1.5 * rows.layers.output))
+    weighed = rows.energy_weight * costs.energy_pj + rows.cycles_weight * costs.cycles
+    small = sum(weight * taken for weight, taken in zip(rows.byte_weight, running, strict=True))
+    return Mapped(
+        factors=factors,
+        order=order,
+        price=xp.where(fits, weighed * rows.layers.repeat + small, xp.inf),
+        energy_pj=costs.energy_pj,
+        cycles=costs.cycles,
+        running=xp.stack(running),
+        kept=xp.stack(kept),
+        waiting=xp.stack(waiting),
+    )
+
+
+def _ranks(orders: tuple[str, ...], chosen: Array) -> Array:
+    """``[8, ..., rows]`` ranks of the chosen order of a memory's loops."""
+    xp = namespace(chosen)
+    table = xp.asarray(rank_table(orders))
+    if len(orders) == 1:
+        return table.reshape(8, *([1] * chosen.ndim))
+    return xp.moveaxis(table.T[chosen], -1, 0)
+
+
+def moved(factors: Array, order: Array, moves: Moves, tile: Array) -> tuple[Array, Array]:
+    """Mappings ``[nodes, 8, ..., rows]`` after each move, ``[nodes, 8, moves, rows]``, settled."""
+    xp = namespace(factors)
+    dims, nodes = xp.arange(8)[:, None, None], xp.arange(factors.shape[0])[:, None, None, None]
+    here = (moves.dim == dims)[None]
+    gives, takes = here & (nodes == moves.source), here & (nodes == moves.target)
+    grown = xp.maximum(1, xp.floor(factors * moves.ratio + moves.more))
+    changed = xp.where(gives, xp.ceil(factors / moves.ratio), xp.where(takes, grown, factors))
+    memories = xp.arange(order.shape[0])[:, None, None]
+    return settle(changed, tile), xp.where(memories == moves.memory, moves.order, order)
+
+
+def _neighbours(mapped: Mapped, moves: Moves, tile: Array, *, pairs: bool) -> tuple[Array, Array]:
+    """Mappings after every move, or after every two moves in a row."""
+    factors, order = mapped.factors[:, :, None], mapped.order[:, None]
+    if not pairs:
+        return moved(factors, order, moves, tile[:, None])
+    first, second = np.triu_indices(moves.dim.shape[0])
+    once = moved(factors, order, Moves(*(part[first] for part in moves)), tile[:, None])
+    return moved(*once, Moves(*(part[second] for part in moves)), tile[:, None])
+
+
+class _Climb(NamedTuple):
+    mapped: Mapped
+    moving: Bool[Array, " rows"]
+    """Whether the last round moved the row."""
+    rounds: Array
+
+
+@partial(jax.jit, static_argnames=("structure", "orders", "pairs"))
+def climb(
+    structure: Structure,
+    orders: Orders,
+    rows: Rows,
+    start: Float[Array, "nodes 8 rows"],
+    start_order: Int[Array, "memories rows"],
+    moves: Moves,
+    machine: MachineArrays,
+    max_rounds: Array,
+    *,
+    pairs: bool,
+) -> tuple[Mapped, Bool[Array, " rows"]]:
+    """Take the best move of every row (the best two with `pairs`) until none improves, or the rounds are over.
+
+    One of the moves must change nothing, so that the first round prices the start itself. Returns the mappings and
+    which rows could go on.
+    """
+
+    def unfinished(state: _Climb) -> Array:
+        return state.moving.any() & (state.rounds < max_rounds)
+
+    def advance(state: _Climb) -> _Climb:
+        tried = _neighbours(state.mapped, moves, rows.fusion.tile, pairs=pairs)
+        priced = price(structure, orders, rows, *tried, machine)
+        chosen = jnp.argmin(priced.price, axis=0)
+
+        def take(values: Array) -> Array:
+            return jnp.take_along_axis(values, chosen[(None,) * (values.ndim - 1)], axis=values.ndim - 2)[..., 0, :]
+
+        best = Mapped(*map(take, priced))
+        improves = best.price < state.mapped.price * (1 - 1e-6)
+        kept = Mapped(*(jnp.where(improves, new, old) for new, old in zip(best, state.mapped, strict=True)))
+        return _Climb(kept, improves, state.rounds + 1)
+
+    count, memories = start.shape[-1], len(structure.memories) - 1
+    nothing = jnp.full(count, jnp.inf, dtype=start.dtype)
+    none = jnp.zeros((memories, count), dtype=start.dtype)
+    unpriced = Mapped(settle(start, rows.fusion.tile), start_order, nothing, nothing, nothing, none, none, none)
+    begin = _Climb(unpriced, jnp.ones(count, dtype=bool), jnp.array(0))
+    final = jax.lax.while_loop(unfinished, advance, begin)
+    return final.mapped, final.moving

@@ -1,0 +1,256 @@
+"""Layers under conditions: what a mapping depends on besides the layer itself.
+
+A condition is a layer's place in a group: the tiles and the nesting of its shared loops, and which of its tensors are
+fused. Identical layers under identical conditions share one search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from itertools import permutations
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import jax
+import numpy as np
+
+from fadiff.hardware import MachineArrays, pack_machine
+from fadiff.schedule import Group
+from fadiff.schedule.arrays import Fusion, LayerArrays, pack_layers
+from fadiff.schedule.ir import SHARED_LOOPS
+from fadiff.schedule.tiling import shared_dim
+from fadiff.search.exact.climb import Moves, Rows
+from fadiff.search.space import Space, map_space, prime_powers
+from fadiff.workload import DIMS, Layer, Workload
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import Float
+
+    from fadiff.hardware import Machine
+
+LARGEST_STEP = 8
+"""Powers of primes up to here move in one step."""
+STRETCHES = (1.5, 1.25, 0.8, 0.67)
+"""A factor may change by so much in one step, rounded down, and the first memory's makes up for it."""
+FEW_NODES = 4
+"""Up to so many useful nodes of a dim, factors move between any two of them."""
+MOVE_WIDTHS = (96, *range(192, 2048, 64))
+"""Moves of a row in one compiled program: few widths, so that networks of similar size share programs."""
+
+
+class Condition(NamedTuple):
+    """A layer (its number stands for all identical ones) and its place in a group."""
+
+    layer: int
+    tile: tuple[int, ...]
+    """Extent of each dim in one shared iteration; its size where it is not shared."""
+    rank: tuple[int, ...]
+    """Nesting of the shared loops by dim, outermost 0."""
+    fused_channels: int
+    fused_weight: bool
+    fused_addends: int
+    drained: bool
+    copied: bool
+    grouped: bool
+    must_hold: bool
+    """Sums may not reach the first memory unfinished."""
+
+
+class Room(NamedTuple):
+    """Bytes in each memory below the first: for a layer's tiles while it runs, and for what it keeps."""
+
+    running: tuple[float, ...]
+    kept: tuple[float, ...]
+
+
+class Task:
+    """A workload on a machine, packed for search in 32-bit numbers, or in those of `dtype`."""
+
+    def __init__(
+        self, workload: Workload, machine: Machine, deadline: float = float("inf"), dtype: type = np.float32
+    ) -> None:
+        self.workload = workload
+        self.machine = machine
+        self.space = map_space(machine)
+        self.deadline = deadline
+        """When to give up, on the clock of `time.monotonic`."""
+        self.dtype = dtype
+        self.layers: LayerArrays = jax.tree.map(self._array, pack_layers(workload))
+        self.numbers: MachineArrays = jax.tree.map(self._array, pack_machine(machine))
+        self.number = {layer.name: i for i, layer in enumerate(workload.layers)}
+        first: dict[tuple[object, ...], int] = {}
+        self.twin = [first.setdefault(shape_of(layer), i) for i, layer in enumerate(workload.layers)]
+        self.steps = {pairs: [_steps(layer, machine, pairs) for layer in workload.layers] for pairs in (False, True)}
+        self.widths = {pairs: bucket(1 + max(map(len, rows)), MOVE_WIDTHS) for pairs, rows in self.steps.items()}
+        # In 32 bits the last of very many bytes cannot be told apart: they are left free.
+        margin = 1 if dtype is np.float64 else 1 - 2**-22
+        usable = tuple(m.usable_bytes * (margin if m.usable_bytes > 2**22 else 1) for m in machine.memories[1:])
+        self.all_room = Room(usable, usable)
+
+    @property
+    def homes(self) -> tuple[int, ...]:
+        """The homes of W and I, by their place among the memories below the first: a group shares their room."""
+        structure = self.machine.structure
+        found = {structure.home(tensor) for tensor in "WI"} - {None}
+        return tuple(i for i, node in enumerate(structure.memories[1:]) if node in found)
+
+    @property
+    def fusing(self) -> int | None:
+        """The memory that fuses, by its place among those below the first."""
+        structure = self.machine.structure
+        return None if structure.fuses is None else structure.memories[1:].index(structure.fuses)
+
+    def conditions(self, group: Group, tiles: Sequence[MappingOf[str, int]]) -> tuple[Condition, ...]:
+        """The condition of each layer of a group, given the tiles of the dims it shares."""
+        inside = frozenset(group.layers)
+        softmax = group.trips.X > 1 and any("softmax" in self.workload[name].epilogue for name in group.layers)
+        return tuple(
+            self._condition(name, group, inside, tile, softmax and name == group.layers[-1])
+            for name, tile in zip(group.layers, tiles, strict=True)
+        )
+
+    def _condition(
+        self, name: str, group: Group, inside: frozenset[str], tiles: MappingOf[str, int], must_hold: bool
+    ) -> Condition:
+        arriving = [edge for edge in self.workload.producers[name] if edge.source in inside]
+        leaving = self.workload.consumers[name]
+        tile, rank = list(self.workload[name].dims), [0] * 8
+        for loop, trips in zip(SHARED_LOOPS, group.trips, strict=True):
+            if trips > 1:
+                dim = shared_dim(loop, first=name == group.layers[0])
+                tile[DIMS.index(dim)] = tiles[dim]
+                rank[DIMS.index(dim)] = group.nesting.index(loop)
+        return Condition(
+            layer=self.twin[self.number[name]],
+            tile=tuple(tile),
+            rank=tuple(rank),
+            fused_channels=sum(edge.channels for edge in arriving),
+            fused_weight=any(edge.port == "weight" for edge in arriving),
+            fused_addends=sum(edge.port == "addend" for edge in arriving),
+            drained=not leaving or any(edge.target not in inside for edge in leaving),
+            copied=any(edge.target in inside for edge in leaving),
+            grouped=len(inside) > 1,
+            must_hold=must_hold,
+        )
+
+    def alone(self, name: str) -> Condition:
+        """The condition of a layer on its own."""
+        return self.conditions(Group((name,)), ({},))[0]
+
+    def layer(self, condition: Condition) -> Layer:
+        """The layer that a condition is of."""
+        return self.workload.layers[condition.layer]
+
+    def shared(self, condition: Condition) -> list[int]:
+        """Trips of the shared loops by dim, ceil(size/tile)."""
+        return [-(-size // tile) for size, tile in zip(self.layer(condition).dims, condition.tile, strict=True)]
+
+    def rows(self, conditions: Sequence[Condition], rooms: Sequence[Room], weights: tuple[float, float]) -> Rows:
+        """Conditions as rows for :func:`~fadiff.search.exact.climb.climb`; `weights` price a pJ and a cycle."""
+        layer = np.array([c.layer for c in conditions])
+        flags = [self._array(values) for values in zip(*(c[3:] for c in conditions), strict=True)]
+        fused_channels, fused_weight, fused_addends, drained, copied, grouped, must_hold = flags
+        energy_weight, cycles_weight = weights
+        # All of a memory costs a thousandth of the network: enough to prefer the smaller of two equal tiles.
+        small = [1e-3 / room if i in self.homes else 0.0 for i, room in enumerate(self.all_room.running)]
+        count = len(conditions)
+        return Rows(
+            layers=LayerArrays(*(cast("Array", np.asarray(field)[..., layer]) for field in self.layers)),
+            fusion=Fusion(
+                shared=self._columns([self.shared(c) for c in conditions]),
+                shared_rank=self._columns([c.rank for c in conditions]),
+                tile=self._columns([c.tile for c in conditions]),
+                fused_channels=fused_channels,
+                fused_weight=fused_weight,
+                fused_addends=fused_addends,
+                drained=drained,
+                copied=copied,
+                grouped=grouped,
+            ),
+            running_room=self._columns([room.running for room in rooms]),
+            kept_room=self._columns([room.kept for room in rooms]),
+            must_complete=copied,
+            must_hold=must_hold,
+            energy_weight=self._array([energy_weight] * count),
+            cycles_weight=self._array([cycles_weight] * count),
+            byte_weight=self._columns([small] * count),
+        )
+
+    def _array(self, values: object) -> Array:
+        return cast("Array", np.asarray(values, dtype=self.dtype))
+
+    def _columns(self, rows: Sequence[Sequence[float]]) -> Array:
+        return cast("Array", np.asarray(np.array(rows).T, dtype=self.dtype, order="C"))
+
+    def moves(self, conditions: Sequence[Condition], *, pairs: bool) -> Moves:
+        """The moves of each row, padded with moves that change nothing: at least one, and to one of a few widths."""
+        table = np.tile(np.array(NO_MOVE)[:, None, None], (1, self.widths[pairs], len(conditions)))
+        for i, condition in enumerate(conditions):
+            mine = self.steps[pairs][condition.layer]
+            table[:, : len(mine), i] = mine.T
+        return as_moves(table)
+
+
+def bucket(count: int, sizes: Sequence[int]) -> int:
+    """The smallest size that holds `count` (or `count` itself beyond the last)."""
+    return next((size for size in sizes if size >= count), count)
+
+
+Step = tuple[int, int, int, float, int, int, int]
+"""A move of one row: the fields of :class:`~fadiff.search.exact.climb.Moves`."""
+NO_MOVE: Step = (0, -1, -1, 1.0, 0, -1, 0)
+
+
+def as_moves(table: Float[np.ndarray, "7 moves rows"]) -> Moves:
+    """Moves from a table of their fields; all but what multiplies and adds are whole."""
+    columns = [part.astype(np.float32 if i in (3, 4) else np.int32) for i, part in enumerate(table)]
+    return Moves(*(cast("Array", part) for part in columns))
+
+
+def _steps(layer: Layer, machine: Machine, pairs: bool) -> Float[np.ndarray, "moves 7"]:
+    """The moves of a layer, as rows of :class:`~fadiff.search.exact.climb.Moves`; fewer where they go in pairs.
+
+    Primes of a size and their powers move between two nodes; a factor grows or shrinks by one, and the first memory's
+    makes up for it; a memory's loops run in another order.
+    """
+    if not layer.is_mac:
+        return np.zeros((0, 7))
+    space = map_space(machine)
+    steps: list[Step] = []
+    for d, dim in enumerate(DIMS):
+        if layer.dims[d] == 1:
+            continue
+        nodes = space.nodes[dim]
+        ratios, ways = _ratios(layer.dims[d], pairs), _ways(machine, nodes)
+        steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in ways]
+        steps += [(d, -1, node, 1, more, -1, 0) for node in nodes[1:] for more in (1, -1)]
+        steps += [(d, -1, node, ratio, 0, -1, 0) for node in nodes[1:] for ratio in STRETCHES if not pairs]
+    steps += order_moves(space)
+    return np.array(steps).reshape(-1, 7)
+
+
+def _ways(machine: Machine, nodes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Pairs of nodes between which factors move: all of a few; of many those next to each other, at the first memory,
+    or at an axis. Two moves make up for the others."""
+    axes = machine.structure.axes
+    near = [(a, b) for i, a in enumerate(nodes) for j, b in enumerate(nodes) if abs(i - j) == 1]
+    far = [(a, b) for a, b in permutations(nodes, 2) if len(nodes) <= FEW_NODES or a in axes or b in axes or not a * b]
+    return list(dict.fromkeys(near + far))
+
+
+def order_moves(space: Space) -> list[Step]:
+    """A move to every loop order of every memory that has a choice."""
+    choices = [(memory, i) for memory, orders in enumerate(space.orders) for i in range(len(orders)) if len(orders) > 1]
+    return [(0, -1, -1, 1, 0, memory, order) for memory, order in choices]
+
+
+def _ratios(size: int, pairs: bool) -> list[int]:
+    """What moves between nodes in one step: primes of a size, their powers, and 2 and 3 where it has no small ones."""
+    primes = prime_powers(size, 1 if pairs else LARGEST_STEP)
+    return sorted({*primes, 2, 3} if max(primes) > LARGEST_STEP else primes)
+
+
+def shape_of(layer: Layer) -> tuple[object, ...]:
+    """What two layers must share to be the same to the model."""
+    return (layer.kind, layer.dims, layer.stride, layer.dilation, layer.stored, layer.repeat, len(layer.inputs))

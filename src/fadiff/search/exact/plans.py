@@ -1,0 +1,269 @@
+"""Which layers could be fused, and with which shared trip counts: plans for groups, before any mapping.
+
+A *plan* is a run of layers that are neighbours in topological order, with shared trip counts under which their buffers
+fit in the memory that fuses. Everything a plan promises holds whatever mappings its layers get later, except that their
+tiles must fit beside the buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.schedule import Group, Trips
+from fadiff.schedule.arrays import buffer_values, waiting_trips
+from fadiff.schedule.barriers import barriers
+from fadiff.schedule.ir import SHARED_LOOPS
+from fadiff.schedule.tiling import Tiling, group_tiling, inner_edges
+from fadiff.search.space import divisors
+from fadiff.workload import DIMS
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from fadiff.search.exact.conditions import Condition, Task
+    from fadiff.workload import Edge, Workload
+
+LONGEST_GROUP = 32
+MOST_RUNS = 8192
+"""Layers in a group at most, and runs of layers looked at: in networks of hundreds of layers groups stay shorter."""
+BUFFER_SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
+"""Plans are kept for buffers that leave different shares of the memory to tiles and pinned weights."""
+PLANS_PER_SHARE = 3
+SHORT_RUN = 4
+PLANS_PER_SHARE_OF_SHORT_RUN = 12
+"""Plans tried of a run for each share; of runs of a few layers there are fewer, and small machines fit no others."""
+WIDEST_GAP = 2.0
+"""Trip counts tried of one loop: its divisors, and where one is more than so many times the next, others between."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A group without mappings: the condition of each layer, and the bytes of live buffers while it runs."""
+
+    group: Group
+    conditions: tuple[Condition, ...]
+    live_bytes: tuple[float, ...]
+
+
+def alone(task: Task, name: str) -> Plan:
+    """The plan of a layer on its own."""
+    return Plan(Group((name,)), (task.alone(name),), (0.0,))
+
+
+def plans(task: Task) -> Iterator[Plan]:
+    """Every plan of two layers or more, shortest first for each first layer.
+
+    Runs of the same shapes, joined in the same way, have the same plans: they are made once.
+    """
+    if task.fusing is None:
+        return
+    names = task.workload.topological
+    longest = max(4, min(LONGEST_GROUP, MOST_RUNS // len(names)))
+    made: dict[tuple[object, ...], tuple[bool, list[Sharing]]] = {}
+    for start in range(len(names)):
+        for stop in range(start + 2, min(len(names), start + longest) + 1):
+            members = names[start:stop]
+            run = Run(task, members)
+            key = run.pattern
+            if key not in made:
+                made[key] = (run.may_grow, list(run.chosen()))
+            may_grow, found = made[key]
+            yield from map(run.plan, found)
+            if not may_grow:
+                break
+
+
+class Sharing(NamedTuple):
+    """Trip counts that a run of layers may share, and what follows from them, by the layers' places in the run."""
+
+    trips: Trips
+    loops: str
+    tiles: tuple[dict[str, int], ...]
+    live_bytes: tuple[float, ...]
+
+
+class Run:
+    """Layers that are neighbours in topological order, and the trip counts they could share as a group."""
+
+    def __init__(self, task: Task, names: tuple[str, ...]) -> None:
+        self.task = task
+        self.names = names
+        self.workload: Workload = task.workload
+        self.fused: list[Edge] = inner_edges(task.workload, names)
+
+    @cached_property
+    def pattern(self) -> tuple[object, ...]:
+        """All that the plans of a run depend on: shapes, epilogues, padding, and the edges between its layers."""
+        place = {name: i for i, name in enumerate(self.names)}
+        layers = [self.workload[name] for name in self.names]
+        shapes = tuple((x.kind, x.dims, x.stride, x.dilation, x.stored, x.epilogue, x.repeat, x.pad) for x in layers)
+        edges = tuple(
+            (place.get(e.source), i, e.port, e.fusible)
+            for i, name in enumerate(self.names)
+            for e in self.workload.producers[name]
+        )
+        return shapes, edges
+
+    @cached_property
+    def barred(self) -> frozenset[str]:
+        """Loops that the run may not share, whatever the trip counts."""
+        found = barriers(self.workload, self.names, self.fused, online_softmax=self.task.machine.online_softmax)
+        return frozenset(loop for barrier in found for loop in barrier.loops)
+
+    @cached_property
+    def tiling(self) -> Tiling:
+        """The candidates of trip counts without X that the rules *aligned* and *whole* allow."""
+        sink = self.workload[self.names[-1]]
+        sizes = sink.dims._asdict()
+        counts = [
+            [1] if loop in self.barred or loop == "X" else _some_trip_counts(sizes[loop], whole=loop == "G")
+            for loop in SHARED_LOOPS
+        ]
+        return _aligned(self.workload, self.names, self.fused, np.array(list(product(*counts))).T)
+
+    @cached_property
+    def live(self) -> Float[np.ndarray, "candidates layers"]:
+        """Bytes of live buffers while each layer runs."""
+        return live_bytes(self.task, self.names, self.fused, self.tiling, "GNPQX")
+
+    @property
+    def may_be_group(self) -> bool:
+        """Whether the rules *fusible*, *one sink* and *repeat* allow the group."""
+        feeding = {edge.source for edge in self.fused}
+        repeats = {self.workload[name].repeat for name in self.names}
+        return all(name in feeding for name in self.names[:-1]) and self._unbarred and len(repeats) == 1
+
+    @property
+    def _unbarred(self) -> bool:
+        return all(edge.fusible for edge in self.fused)
+
+    @property
+    def capacity(self) -> float:
+        """Bytes of the memory that fuses."""
+        assert self.task.fusing is not None
+        return self.task.all_room.running[self.task.fusing]
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether a longer run could be a group: it has the same edges and buffers and more.
+
+        A pair whose buffer does not fit whole may still fit in parts, under the channel loop.
+        """
+        return self._unbarred and float(self.live.max(axis=1).min()) <= self.capacity
+
+    def chosen(self) -> Iterator[Sharing]:
+        """Trip counts worth trying, their nesting, and the live bytes; none if the run may not be a group."""
+        if not self.may_be_group:
+            return
+        most = PLANS_PER_SHARE if len(self.names) > SHORT_RUN else PLANS_PER_SHARE_OF_SHORT_RUN
+        for i in _spread(self.live.max(axis=1), self.tiling.trips, self.capacity, most):
+            yield self._sharing(self.tiling, self.live, i, "GNPQ")
+        if len(self.names) == 2 and "X" not in self.barred:
+            yield from self._channel_plans()
+
+    def _channel_plans(self) -> Iterator[Sharing]:
+        """Trip counts of a pair that shares the channel loop, in the nestings that differ: X innermost or outermost."""
+        parts = np.array(_some_trip_counts(self.workload[self.names[-1]].dims.C, whole=False)[1:])
+        if not parts.size:
+            return
+        trips = np.repeat(self.tiling.trips, parts.size, axis=1)
+        trips[4] = np.tile(parts, self.tiling.trips.shape[1])
+        tiling = _aligned(self.workload, self.names, self.fused, trips)
+        if not tiling.trips.shape[1]:
+            return
+        for loops in ("GNPQX", "GXNPQ"):
+            live = live_bytes(self.task, self.names, self.fused, tiling, loops)
+            for i in _spread(live.max(axis=1), tiling.trips, self.capacity, PLANS_PER_SHARE_OF_SHORT_RUN):
+                yield self._sharing(tiling, live, i, loops)
+
+    def nearest_plan(self, wanted: Sequence[float]) -> Plan | None:
+        """The plan whose trips are nearest to `wanted` (logs of G, N, P, Q); None if none fits."""
+        if not self.may_be_group:
+            return None
+        distance = np.square(np.log(self.tiling.trips[:4]) - np.asarray(wanted)[:, None]).sum(axis=0)
+        distance[self.live.max(axis=1) > self.capacity] = np.inf
+        i = int(distance.argmin())
+        return self.plan(self._sharing(self.tiling, self.live, i, "GNPQ")) if np.isfinite(distance[i]) else None
+
+    def plan(self, sharing: Sharing) -> Plan:
+        """The plan of some trip counts."""
+        group = Group(self.names, sharing.trips, sharing.loops)
+        return Plan(group, self.task.conditions(group, sharing.tiles), sharing.live_bytes)
+
+    def _sharing(self, tiling: Tiling, live: Float[np.ndarray, "candidates layers"], i: int, loops: str) -> Sharing:
+        tiles = tuple({dim: int(tile[i]) for dim, tile in tiling.tile[name].items()} for name in self.names)
+        return Sharing(Trips(*(int(t) for t in tiling.trips[:, i])), loops, tiles, tuple(float(b) for b in live[i]))
+
+
+def _some_trip_counts(size: int, *, whole: bool) -> list[int]:
+    """Trip counts of a loop to try: divisors, and others where these leave gaps; with `whole` only none and all."""
+    if whole:
+        return sorted({1, size})
+    found = divisors(size)
+    for low, high in pairwise(divisors(size)):
+        steps = int(np.log(high / low) / np.log(WIDEST_GAP))
+        wanted = {round(low * (high / low) ** (i / (steps + 1))) for i in range(1, steps + 1)}
+        found += [-(-size // -(-size // trips)) for trips in wanted]
+    return sorted(set(found))
+
+
+def _aligned(
+    workload: Workload, names: Sequence[str], fused: Sequence[Edge], trips: Int[np.ndarray, "5 candidates"]
+) -> Tiling:
+    """The tiling of those candidates that are aligned."""
+    tiling = group_tiling(workload, names, fused, trips)
+    return group_tiling(workload, names, fused, trips[:, tiling.aligned])
+
+
+def live_bytes(
+    task: Task, names: Sequence[str], fused: Sequence[Edge], tiling: Tiling, nesting: str
+) -> Float[np.ndarray, "candidates layers"]:
+    """Bytes of the buffers that are live while each layer runs, under each candidate."""
+    place = {name: i for i, name in enumerate(names)}
+    last_use: dict[str, int] = {}
+    for edge in fused:
+        last_use[edge.source] = max(last_use.get(edge.source, 0), place[edge.target])
+    count = tiling.trips.shape[1]
+    live = np.zeros((count, len(names)))
+    trips = dict(zip(SHARED_LOOPS, tiling.trips, strict=True))
+    steps = np.arange(len(names))
+    for name, last in last_use.items():
+        layer, first = task.workload[name], name == names[0]
+        whole = {dim: size + 0 * tiling.trips[0] for dim, size in zip(DIMS, layer.dims, strict=True)}
+        sizes = whole | tiling.tile[name]
+        values, retained = buffer_values(
+            np.array(layer.stored, dtype=np.float64)[:, None],
+            np.stack(tiling.stored_tile[name]).astype(np.float64),
+            np.array([ahead.halo for ahead in tiling.ahead[name]], dtype=np.float64)[:, None],
+            np.stack([trips["P"], trips["Q"]]),
+            waiting_trips(nesting, trips, first=first),
+            sizes["G"] * sizes["N"] * sizes["K"],
+        )
+        during = (place[name] <= steps) & (steps <= last)
+        size_bytes = np.asarray(values) * task.machine.bits.O / 8
+        live += np.where(np.asarray(retained)[:, None] | during[None, :], size_bytes[:, None], 0)
+    return live
+
+
+def _spread(
+    peak: Float[np.ndarray, " candidates"], trips: Int[np.ndarray, "5 candidates"], capacity: float, most: int
+) -> list[int]:
+    """Some candidates of a run: for each share of the memory that buffers may take, those with the fewest iterations.
+
+    Fewer iterations mean fewer reloads; smaller buffers leave room to pin weights. Groups of G are independent, so
+    their iterations reload nothing and do not count.
+    """
+    iterations = trips[1:].prod(axis=0)
+    chosen: set[int] = set()
+    for groups, share in product(sorted({int(g) for g in trips[0]}), BUFFER_SHARES):
+        fitting = np.flatnonzero((peak <= share * capacity) & (trips[0] == groups))
+        if fitting.size:
+            ranked = fitting[np.lexsort((peak[fitting], iterations[fitting]))]
+            chosen.update(int(i) for i in ranked[:most])
+    return sorted(chosen)

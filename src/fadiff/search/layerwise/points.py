@@ -1,0 +1,101 @@
+"""From a continuous point to whole numbers, loop orders and tiles that fit.
+
+Rounding and the choice of orders are DOSA's. Repair is not: its hardware grows with its mappings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from fadiff.cost.model import layer_costs
+from fadiff.search.layerwise.mapspace import ORDERS, MapSpace, Model, every_factor, loads, measure, nest_of
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import Float, Int
+
+    from fadiff.schedule.nest import Nest
+    from fadiff.search.layerwise.mapspace import Orders, Point
+
+
+def round_point(space: MapSpace, point: Float[np.ndarray, "free starts layers"]) -> Point:
+    """Every factor to a divisor of what is left of its dim, from the inside out; the first memory takes the rest.
+
+    Each factor goes to the nearest whole number of at least 1, then to the nearest divisor of what those before it
+    left; of two equally near ones to the larger.
+    """
+    left = np.broadcast_to(space.divisors[:, None, :, 0], (8, *point.shape[1:])).copy()
+    rounded = np.ones(point.shape, dtype=np.int64)
+    for i, (_, d) in enumerate(space.frame.free):
+        choices = space.divisors[d]
+        wish = np.floor(np.maximum(point[i], 1) + 0.5)[..., None]
+        divides = (choices > 0) & (left[d][..., None] % np.maximum(choices, 1) == 0)
+        # The largest divisors stand first, and argmin takes the first of equals.
+        nearest = np.where(divides, np.abs(choices - wish), np.inf).argmin(axis=-1)
+        rounded[i] = choices[np.arange(len(choices)), nearest]
+        left[d] //= rounded[i]
+    return rounded
+
+
+def choose_orders(
+    space: MapSpace, model: Model, point: Point, orders: Orders
+) -> tuple[Orders, Float[np.ndarray, " starts"]]:
+    """Orders of the first memory's loops, and what the network costs with them.
+
+    Layer by layer, beginning with `orders`, the one with the lowest predicted cost of the whole network is kept.
+    """
+    nest = _nest(space, model, point[:, None], np.arange(len(ORDERS))[:, None, None])
+    costs = layer_costs(nest, model.machine)
+    # ``[energy and cycles, orders, starts, layers]``
+    parts = np.stack(np.broadcast_arrays(costs.energy_pj, costs.cycles)) * np.asarray(model.layers.repeat)
+    chosen, starts = orders.copy(), np.arange(len(orders))
+    sums = np.take_along_axis(parts, chosen[None, None], axis=1)[:, 0].sum(axis=-1)
+    for layer in range(chosen.shape[1]):
+        tried = sums[:, None] - parts[:, chosen[:, layer], starts, layer][:, None] + parts[..., layer]
+        chosen[:, layer] = np.asarray(measure(model, *cast("Array", tried))).argmin(axis=0)
+        sums = tried[:, chosen[:, layer], starts]
+    return chosen, np.asarray(measure(model, *cast("Array", sums)))
+
+
+def repair(space: MapSpace, point: Point, orders: Orders) -> Point:
+    """Shrink tiles until every layer fits every axis and every memory.
+
+    A layer that does not fit gives up one prime factor after another to the first memory. Of all factors that take part
+    in something overfull, each divided by its smallest prime, the one is taken that leaves the layer the lowest cost.
+    """
+    moves = np.eye(len(point), dtype=bool)[..., None, None]
+    while True:
+        now, _ = _priced(space, point[:, None], orders)
+        if not (over := now > 1).any():
+            return point
+        tried = np.where(moves, (point // _smallest_primes(space, point))[:, None], point[:, None])
+        then, price = _priced(space, tried, orders)
+        helps = (over & (then < now)).any(axis=0)
+        best = np.where(helps, price, np.inf).argmin(axis=0)
+        shrunk = np.take_along_axis(tried, best[None, None], axis=1)[:, 0]
+        point = np.where(over.any(axis=(0, 1)), shrunk, point)
+
+
+def _priced(
+    space: MapSpace, point: Int[np.ndarray, "free moves starts layers"], orders: Orders
+) -> tuple[Float[np.ndarray, "places moves starts layers"], Float[np.ndarray, "moves starts layers"]]:
+    """What layers on their own need, and their cost."""
+    nest = _nest(space, space.exact, point, orders[None])
+    costs = layer_costs(nest, space.exact.machine)
+    price = measure(space.exact, costs.energy_pj, costs.cycles)
+    return np.asarray(loads(nest, space.exact.machine)), np.asarray(price)
+
+
+def _nest(space: MapSpace, model: Model, point: Int[np.ndarray, "free *batch layers"], orders: Orders) -> Nest:
+    factors = every_factor(space.frame, model, cast("Array", point.astype(np.float64)))
+    return nest_of(space.frame, model, factors, cast("Array", orders))
+
+
+def _smallest_primes(space: MapSpace, point: Point) -> Point:
+    """The smallest prime in every factor (1 in 1): the least divisor of its size, above 1, that divides it."""
+    choices = space.divisors[[d for _, d in space.frame.free]][:, None]
+    divides = (choices > 1) & (point[..., None] % np.maximum(choices, 1) == 0)
+    least = np.where(divides, choices, np.iinfo(np.int64).max).min(axis=-1)
+    return np.where(point > 1, least, 1)

@@ -1,0 +1,197 @@
+"""The exact search: on networks small enough to try everything, it finds nearly all there is to find."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from fadiff.cost import save_schedule
+from fadiff.schedule.rules import violations
+from fadiff.search.driver import OBJECTIVES, Settings, search
+from fadiff.search.exact.conditions import Task
+from fadiff.search.exact.method import ExactSearch
+from search.exact.rows import task_of
+from search.exhaustive import least_edp
+from search.networks import FLAT, GEMMINI, PLAIN, add, mac, network, sized
+
+NETWORKS = {
+    "products": network(mac("a", "N4 K4 C4"), mac("b", "N4 K4 C4", "a"), mac("c", "N4 K2 C4", "b")),
+    "odd products": network(mac("a", "N5 K3 C4"), mac("b", "N5 K4 C3", "a")),
+    "convolutions": network(mac("a", "K2 C2 P4 Q2 R3"), mac("b", "K2 C2 P4 Q2 R3", "a"), mac("c", "K4 C2 P4 Q2", "b")),
+    "strided": network(
+        mac("a", "K2 C2 P4 Q4 R3"), mac("b", "K2 C2 P2 Q2 R3", "a", stride=(2, 2)), mac("c", "K4 C2 P2 Q2", "b")
+    ),
+    "block": network(
+        mac("a", "K2 C2 P4 Q2"),
+        mac("b", "K2 C2 P4 Q2 R3", "a"),
+        add("s", "K2 P4 Q2", "b", "a"),
+        mac("c", "K2 C2 P4 Q2", "s"),
+    ),
+    "separable": network(mac("a", "G4 P4 Q2 R3"), mac("b", "K4 C4 P4 Q2", "a"), mac("c", "G4 P4 Q2 R3", "b")),
+    "feed forward": network(mac("up", "N4 K8 C2"), mac("down", "N4 K2 C8", "up")),
+    "part of a shortcut": network(
+        mac("a", "K2 C2 P4 Q2"),
+        mac("b", "K2 C2 P4 Q2 R3", "a"),
+        mac("c", "K2 C3 P4 Q2", "b", ("a", "input", False)),
+    ),
+    "attention": network(
+        mac("k", "G2 N4 K2 C2", epilogue=("transpose",), repeat=2),
+        mac("qk", "G2 N4 K4 C2", None, ("k", "weight"), epilogue=("softmax",), repeat=2),
+        mac("av", "G2 N4 K2 C4", "qk", repeat=2),
+    ),
+}
+CHIPS = {
+    "small": sized(GEMMINI, rows=2, cols=2, accumulator=32, scratchpad=64),
+    "tight": sized(GEMMINI, rows=2, cols=2, accumulator=16, scratchpad=24),
+    "flat": sized(FLAT, lanes=2, buffer=40, spad=8),
+}
+MISSED = {
+    ("strided", "small"): 1.12,
+    ("products", "tight"): 1.32,
+    ("odd products", "tight"): 1.04,
+    ("convolutions", "tight"): 1.46,
+    ("strided", "tight"): 1.05,
+    ("block", "tight"): 1.23,
+    ("part of a shortcut", "tight"): 1.11,
+    ("odd products", "flat"): 1.05,
+    ("convolutions", "flat"): 1.17,
+    ("strided", "flat"): 1.28,
+    ("block", "flat"): 1.04,
+    ("separable", "flat"): 1.24,
+    ("feed forward", "flat"): 1.03,
+    ("part of a shortcut", "flat"): 1.05,
+}
+"""Where a group fits only to the byte, none of the few mappings that each layer is given may fit beside the others."""
+
+
+def exact(fuse=True, polished=True, starts=16):
+    """The exact search as a method, with parts left out."""
+
+    def method(workload, machine, settings, incumbent):
+        steps = ExactSearch(task_of(workload, machine), settings, incumbent)
+        yield from steps.map(starts, polished=polished)
+        if fuse:
+            steps.enumerate_plans()
+            yield from steps.fuse("fuse")
+        if polished:
+            yield from steps.polish()
+
+    return method
+
+
+@cache
+def found(name, chip, objective="edp", **parts):
+    return search(NETWORKS[name], CHIPS[chip], exact(**parts), Settings(objective=objective))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_best_of_all_schedules_is_found_or_known_to_be_missed(name, chip):
+    """Of all cuts into groups, all shared trip counts, and all mappings over the useful nodes and orders."""
+    best = least_edp(NETWORKS[name], CHIPS[chip])
+    edp = found(name, chip).best.edp_uj_cycles
+    assert edp >= best * (1 - 1e-9)
+    assert edp <= best * MISSED.get((name, chip), 1.0001)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_result_is_legal_and_no_worse_than_greedy_and_unfused(name, chip):
+    result = found(name, chip)
+    assert violations(result.schedule) == []
+    assert result.stopped == "done"
+    assert result.best.edp_uj_cycles <= result.unfused.edp_uj_cycles <= result.greedy.edp_uj_cycles
+    assert not result.unfused.schedule.fused_edges
+    assert all(edge.fusible for edge in result.schedule.fused_edges)
+
+
+def test_fusion_pays_on_small_networks():
+    gains = [found(name, "small").unfused.edp_uj_cycles / found(name, "small").best.edp_uj_cycles for name in NETWORKS]
+    assert min(gains) > 1.3
+
+
+@pytest.mark.parametrize("name", ["convolutions", "attention"])
+def test_each_objective_is_best_at_its_own_measure(name):
+    edp, energy, latency = (found(name, "small", objective).best for objective in OBJECTIVES)
+    assert energy.energy_pj <= min(edp.energy_pj, latency.energy_pj) * (1 + 1e-9)
+    assert latency.cycles <= min(edp.cycles, energy.cycles) * (1 + 1e-9)
+    assert edp.edp_uj_cycles <= min(energy.edp_uj_cycles, latency.edp_uj_cycles) * (1 + 1e-9)
+
+
+def test_without_fusion_nothing_is_fused():
+    result = found("block", "small", fuse=False)
+    assert not result.schedule.fused_edges
+    assert result.best.edp_uj_cycles == result.unfused.edp_uj_cycles
+    assert found("block", "small").best.edp_uj_cycles < result.best.edp_uj_cycles
+
+
+def test_one_start_is_enough_for_a_legal_schedule():
+    result = found("block", "small", starts=1)
+    assert violations(result.schedule) == []
+    assert result.best.edp_uj_cycles < result.greedy.edp_uj_cycles
+
+
+def test_polishing_is_no_loss():
+    for name in ("convolutions", "block", "attention"):
+        rough = found(name, "tight", polished=False)
+        assert found(name, "tight").best.edp_uj_cycles <= rough.best.edp_uj_cycles
+
+
+def test_the_trace_of_a_search_only_goes_down():
+    result = found("block", "small")
+    edps = [point.best_edp_uj_cycles for point in result.trace]
+    assert edps == sorted(edps, reverse=True)
+    assert edps[0] == result.greedy.edp_uj_cycles
+    assert edps[-1] == result.best.edp_uj_cycles
+    assert {point.phase for point in result.trace} == {"greedy", "map", "fuse", "polish"}
+
+
+def test_the_same_seed_writes_the_same_bytes(tmp_path):
+    for i in range(2):
+        save_schedule(tmp_path / f"{i}.json", search(NETWORKS["block"], CHIPS["tight"], exact(), Settings(3)).schedule)
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
+
+
+def test_a_search_whose_time_is_over_stops_at_once():
+    def method(workload, machine, settings, incumbent):
+        task = task_of(workload, machine)
+        task.deadline = settings.deadline
+        yield from ExactSearch(task, settings, incumbent).map(4, polished=False)
+
+    result = search(NETWORKS["block"], CHIPS["small"], method, Settings(), budget_seconds=1e-6)
+    assert result.stopped == "budget"
+    assert result.schedule == result.greedy.schedule
+
+
+def test_hints_are_climbed_from_and_remembered():
+    def method(workload, machine, settings, incumbent):
+        steps = ExactSearch(task_of(workload, machine), settings, incumbent)
+        yield from steps.map(1, polished=False)
+        known = dict(steps.menus)
+        steps.take_hints(steps.known_starts())
+        assert all(steps.menus[c].price.size > known[c].price.size for c in known if steps.task.layer(c).is_mac)
+        yield from steps.fuse("decode")
+
+    result = search(NETWORKS["products"], CHIPS["small"], method, Settings())
+    assert violations(result.schedule) == []
+
+
+def test_a_network_of_one_layer_reaches_its_optimum():
+    workload = network(mac("a", "K4 C4 P4 Q3 R3"))
+    machine = sized(GEMMINI, scratchpad=96, accumulator=16)
+    result = search(workload, machine, exact(), Settings())
+    assert result.best.edp_uj_cycles == pytest.approx(least_edp(workload, machine))
+
+
+def test_a_network_of_sums_alone_is_searched_too():
+    workload = network(add("a", "K4 P4 Q4", None, None), add("b", "K4 P4 Q4", "a", None))
+    result = search(workload, GEMMINI, exact(), Settings())
+    assert np.isfinite(result.best.edp_uj_cycles)
+    assert len(result.schedule.fused_edges) == 1
+
+
+def test_on_a_machine_that_cannot_fuse_every_layer_has_its_own_plan():
+    workload = NETWORKS["products"]
+    steps = ExactSearch(Task(workload, PLAIN), Settings(), incumbent=None)
+    steps.enumerate_plans()
+    assert [plan.group.layers for plan in steps.plans] == [("a",), ("b",), ("c",)]

@@ -1,0 +1,67 @@
+"""Small networks that the tests of the descent share, all with loops over K, C, P and R, and schedules as it sees them."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fadiff.schedule import Schedule
+from fadiff.schedule.arrays import pack_schedule
+from fadiff.schedule.nest import SHARED
+from fadiff.search.gradient import DescentSettings, pack_problem
+from fadiff.search.gradient.loss import Chosen, look, price_orders, set_scene
+from fadiff.search.gradient.penalties import PENALTIES, soft_needs
+from fadiff.search.gradient.relaxation import Integers, Relaxed
+from search.networks import GEMMINI, add, mac, network, sized
+
+SETTINGS = DescentSettings(restarts=16, steps=200, max_candidates=32)
+ROOMY = sized(GEMMINI, scratchpad=65536, accumulator=1024)
+TIGHT = sized(GEMMINI, scratchpad=40, accumulator=32)
+
+
+def pair(channels=8):
+    return network(mac("a", f"K{channels} C4 P8 R3"), mac("b", f"K8 C{channels} P8 R3", "a"))
+
+
+def chain():
+    return network(mac("a", "K8 C4 P8 R3"), *(mac(b, "K8 C8 P8 R3", a) for a, b in ("ab", "bc", "cd", "de")))
+
+
+def residual():
+    shortcut = add("s", "K8 P8", "b", "a")
+    return network(mac("a", "K8 C4 P8 R3"), mac("b", "K8 C8 P8 R3", "a"), shortcut, mac("c", "K4 C8 P8", "s"))
+
+
+def seen(schedule: Schedule, settings=SETTINGS) -> tuple[dict[str, float], np.ndarray]:
+    """Penalties by name, and ``[memories, layers]`` bytes while each layer runs, of a schedule as a relaxed one."""
+    problem, packed = pack_problem(schedule.workload, schedule.machine, settings), pack_schedule(schedule)
+    layers, edges = problem.arrays.layers.size.shape[-1], problem.arrays.ends.fusible.shape[0]
+
+    def padded(values):
+        values = np.asarray(values, dtype=np.float32)
+        columns = np.ones((*values.shape[:-1], 1, layers), dtype=np.float32)
+        columns[..., 0, problem.position] = values
+        return jnp.asarray(columns)
+
+    integers = Integers(padded(packed.mapping.factors), padded(packed.fusion.shared), padded(packed.fusion.tile))
+    logs = {(i, d): jnp.log(integers.factors[i, d]) for i in range(len(integers.factors)) for d in range(8)}
+    logs |= {(SHARED, d): jnp.log(integers.shared[d]) for d in (0, 1, 4, 5)}
+    sigma = np.zeros((1, edges), dtype=np.float32)
+    sigma[0, : problem.edges] = [schedule.is_fused(edge) for edge in schedule.workload.edges]
+    relaxed = Relaxed(logs, jnp.zeros((8, 1, layers)), jnp.zeros(1), jnp.asarray(sigma))
+    orders = np.zeros((len(problem.form.orders), layers), dtype=np.int32)
+    for at, layer in zip(problem.position, schedule.workload.layers, strict=True):
+        for i, order in enumerate(schedule.mappings[layer.name].orders if layer.is_mac else ()):
+            orders[i, at] = problem.form.orders[i].index(order)
+    found, needs = _look(problem.form, settings, problem.arrays, relaxed, integers, jnp.asarray(orders[:, None]))
+    by_name = {penalty.name: float(value) for penalty, value in zip(PENALTIES, found.penalties[:, 0], strict=True)}
+    return by_name, np.asarray(needs)[:, 0, problem.position]
+
+
+@partial(jax.jit, static_argnums=(0,))
+def _look(form, settings, arrays, relaxed, integers, orders):
+    _, known = price_orders(form, arrays, settings, integers, relaxed.sigma, orders[None], jnp.float32(1))
+    chosen = Chosen(orders, {key: values[0] for key, values in known.items()})
+    scene = set_scene(form, arrays, settings, relaxed, integers, chosen)
+    return look(scene), jnp.stack(soft_needs(scene))
