@@ -11,15 +11,14 @@ import resource
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import jax
 
-from fadiff.hardware import load_hardware
+from fadiff.hardware import load_machine
 from fadiff.search import gradient
 from fadiff.search.driver import Settings, search
-from fadiff.search.joint import JointOptions, joint
+from fadiff.search.joint import climb
 from fadiff.workload import Dims, Input, Layer, Workload
 
 STEPS = 20
@@ -35,14 +34,14 @@ def chain(layers: int) -> Workload:
 
 def measure(layers: int) -> dict[str, float]:
     """Time of a step of the descent, time of a search without it, and peak memory."""
-    workload, hardware = chain(layers), load_hardware("gemmini-large")
-    options = gradient.DescentOptions(restarts=16)
-    problem = gradient.pack_problem(workload, hardware, options)
-    state = jax.block_until_ready(gradient.step(problem, options, gradient.init(problem, options, 0), 1))
+    workload, machine = chain(layers), load_machine("gemmini-large")
+    settings = gradient.DescentSettings(restarts=16)
+    problem = gradient.pack_problem(workload, machine, settings)
+    state = jax.block_until_ready(gradient.step(problem, settings, gradient.init(problem, settings, 0), 1))
     began = time.perf_counter()
-    jax.block_until_ready(gradient.step(problem, options, state, STEPS))
+    jax.block_until_ready(gradient.step(problem, settings, state, STEPS))
     seconds = time.perf_counter() - began
-    found = search(workload, hardware, partial(joint, options=JointOptions(descent=None)), Settings())
+    found = search(workload, machine, climb, Settings())
     return {
         "layers": layers,
         "milliseconds_per_step": 1000 * seconds / STEPS,

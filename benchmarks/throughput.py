@@ -13,7 +13,7 @@ from pathlib import Path
 
 import jax
 
-from fadiff.hardware import load_hardware
+from fadiff.hardware import load_machine
 from fadiff.search import gradient
 from fadiff.search.driver import Settings, search
 from fadiff.search.joint import joint
@@ -24,13 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def descent(model: str, hardware: str, restarts: int, steps: int) -> dict[str, float]:
     """Compilation seconds and steps a second of the descent."""
-    options = gradient.DescentOptions(restarts=restarts)
-    problem = gradient.pack_problem(load_model(model), load_hardware(hardware), options)
-    state = gradient.init(problem, options, 0)
+    settings = gradient.DescentSettings(restarts=restarts)
+    problem = gradient.pack_problem(load_model(model), load_machine(hardware), settings)
+    state = gradient.init(problem, settings, 0)
     began = time.perf_counter()
-    state = jax.block_until_ready(gradient.step(problem, options, state, 1))
+    state = jax.block_until_ready(gradient.step(problem, settings, state, 1))
     compiled = time.perf_counter()
-    jax.block_until_ready(gradient.step(problem, options, state, steps))
+    jax.block_until_ready(gradient.step(problem, settings, state, steps))
     seconds = time.perf_counter() - compiled
     return {
         "compile_seconds": compiled - began,
@@ -41,7 +41,7 @@ def descent(model: str, hardware: str, restarts: int, steps: int) -> dict[str, f
 
 def whole_search(model: str, hardware: str, restarts: int, known_edp: float) -> dict[str, float | None]:
     """Seconds of a whole search, and until its incumbent was within 1% of the best known EDP."""
-    found = search(load_model(model), load_hardware(hardware), joint, Settings(restarts=restarts))
+    found = search(load_model(model), load_machine(hardware), joint, Settings(restarts=restarts))
     near = [point.seconds for point in found.trace if point.best_edp_uj_cycles <= 1.01 * known_edp]
     return {
         "seconds": found.seconds,

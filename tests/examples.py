@@ -6,7 +6,7 @@ from fadiff.schedule import Schedule
 from fadiff.schedule.file import read_schedule
 
 SECOND = Path(__file__).parent / "schedules2"
-FIRST = Path(__file__).parent.parent / "data" / "schedules"
+FIRST = Path(__file__).parent / "data" / "schedules"
 SECOND_FILES = sorted(SECOND.glob("*.json"))
 FIRST_FILES = sorted(FIRST.rglob("*.json"))
 FILES = [*SECOND_FILES, *FIRST_FILES]

@@ -14,8 +14,7 @@ from fadiff.search import joint
 from fadiff.search.driver import Incumbent, Status
 from fadiff.search.optimize import METHODS
 from fadiff.workload import load_model
-from search.networks import MACHINE as SMALL_MACHINE
-from search.networks import group
+from search.networks import GEMMINI, group
 
 pytestmark = pytest.mark.usefixtures("small_and_quick")
 
@@ -212,7 +211,7 @@ def test_the_display_tells_where_the_search_stands():
     incumbent = Incumbent("edp")
     display.update(Status("map"), incumbent, 1.0)
     assert task.fields["numbers"] == "map"
-    api_result = api.optimize(load_model("mobilenet_v1:size=32"), SMALL_MACHINE, method="greedy")
+    api_result = api.optimize(load_model("mobilenet_v1:size=32"), GEMMINI, method="greedy")
     incumbent.best = api_result.best
     display.update(Status("descend", 50, 300, 0.5, 0.25), incumbent, 12.0)
     edp = f"{api_result.best.edp_uj_cycles:.4g}"

@@ -14,15 +14,20 @@ from typer.testing import CliRunner
 
 from benchmarks import figures, results
 from docs.pages import PAGES, ROOT, Command, anchors, blocks, commands, links, prose, spans, table, text_of
-from fadiff import Hardware, Schedule, Workload, evaluate, load_schedule
+from fadiff import Machine, Schedule, Workload, evaluate, load_schedule
 from fadiff.cli import app
-from fadiff.hardware.file import HardwareFileModel
+from fadiff.hardware import pack_machine
+from fadiff.hardware.gemmini import GemminiFileModel
+from fadiff.hardware.machine_json import AxisModel
+from fadiff.hardware.nodes_file import MemoryFileModel, NodesFileModel
 from fadiff.reproduce.experiment import with_section
-from fadiff.schedule.legality import RULES
-from fadiff.search import METHODS, Incumbent, Settings, Status
+from fadiff.schedule.capacity import needs
+from fadiff.schedule.rules import RULES, Examined
 from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.genetic import GeneticOptions
-from fadiff.search.layerwise import LayerwiseOptions
+from fadiff.search.driver import Incumbent, Settings, Status
+from fadiff.search.evolutionary.genetic import GeneticSettings
+from fadiff.search.layerwise import LayerwiseSettings
+from fadiff.search.optimize import METHODS
 
 MODEL, PAPER, FILES = (ROOT / "docs" / f"{name}.md" for name in ("model", "paper", "files"))
 FOLDERS = ("src", "tests", "docs", "data", "benchmarks")
@@ -36,9 +41,9 @@ def found_before() -> tuple[Schedule, ...]:
     return tuple(map(load_schedule, paths))
 
 
-def recall(workload: Workload, hardware: Hardware, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
+def recall(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
     """In place of a search, which takes too long for a test: what it found before, or else the end of the budget."""
-    known = [schedule for schedule in found_before() if (schedule.workload, schedule.hardware) == (workload, hardware)]
+    known = [schedule for schedule in found_before() if (schedule.workload, schedule.machine) == (workload, machine)]
     if not known:
         raise OutOfTimeError
     for schedule in known:
@@ -167,7 +172,7 @@ def test_the_model_page_names_files_of_the_package():
     files = re.findall(r"`([a-z_/]+(?:\.\w+)?)`", " ".join(table(MODEL, "## 14. Where it lives").values()))
     assert len(files) > 10
     for name in files:
-        assert name == "fuse" or (ROOT / "src" / "fadiff" / name).exists(), name
+        assert (ROOT / "src" / "fadiff" / name).exists(), name
 
 
 def test_the_model_page_lists_every_rule():
@@ -179,36 +184,39 @@ def test_the_page_about_methods_lists_every_method():
     page = ROOT / "docs" / "methods.md"
     assert [name.strip("`") for name in table(page, "## At a glance")] == list(METHODS)
     assert set(METHODS) <= anchors(page)
-    options, islands = LayerwiseOptions(), GeneticOptions()
-    assert f"{options.starts}, of {options.steps:,} steps, rounded every {options.round_every}" in text_of(page)
+    settings, islands = LayerwiseSettings(), GeneticSettings()
+    assert f"{settings.starts}, of {settings.steps:,} steps, rounded every {settings.round_every}" in text_of(page)
     assert f"{islands.islands} populations of {islands.population}" in text_of(page)
 
 
 def test_the_page_about_accelerators_explains_every_key():
     page = text_of(ROOT / "docs" / "accelerator.md")
-    for key, entry in HardwareFileModel.model_fields.items():
-        parts = entry.annotation.model_fields if isinstance(entry.annotation, type(HardwareFileModel)) else {}
-        for name in (f"{key}.{part}" for part in parts) if parts else (key,):
-            assert f"`{name}`" in page, name
+    for model in (NodesFileModel, MemoryFileModel, AxisModel, GemminiFileModel):
+        for key, entry in model.model_fields.items():
+            parts = entry.annotation.model_fields if isinstance(entry.annotation, type(GemminiFileModel)) else ()
+            assert f"`{key}`" in page or any(f"`{key}.{part}`" in page for part in parts), key
+            for part in parts:
+                assert f"`{key}.{part}`" in page or f"`.{part}`" in page or f"`{part}`" in page, f"{key}.{part}"
 
 
 def test_the_example_to_check_by_hand_is_right(desk: Path):
     write_files(FILES, desk)
-    evaluation = evaluate(load_schedule("toy.schedule.json"))
-    words = {name: int(np.asarray(values)[0]) for name, values in evaluation.layers.traffic._asdict().items()}
+    schedule = load_schedule("toy.schedule.json")
+    evaluation, examined = evaluate(schedule), Examined(schedule)
+    nodes = [node.name for node in schedule.machine.nodes]
+    words: dict[str, int] = {}
+    for flow, of_layers in zip(evaluation.flows, evaluation.words, strict=True):
+        way = "written" if flow.action == "write" else "read"
+        by_macs = way == "read" and flow.other is None and flow.tensor == "I"
+        name = f"{flow.tensor} read by MACs" if by_macs else f"{flow.tensor} {way} at {nodes[flow.memory]}"
+        words[name] = words.get(name, 0) + int(of_layers[0])
+    words |= {"MACs": schedule.workload["a"].macs, "buffer of a": int(np.asarray(examined.placement.buffer)[0])}
     told = {name: int(number.replace(",", "")) for name, number in table(MODEL, EXAMPLE).items()}
-    assert told == {
-        "MACs": words["macs"],
-        "fill2(W)": words["l2_weight_fill"],
-        "fill2(I)": words["l2_input_fill"],
-        "fill0(W)": words["l0_weight_fill"],
-        "reads of I": words["l2_input_read"],
-        "L1 updates": words["l1_update"],
-        "copy to L2": words["l2_output_copy"],
-        "buffer": int(np.asarray(evaluation.needs.buffer)[0]),
-    }
+    assert told == {name: words[name] for name in told}
     page = text_of(MODEL)
-    assert f"{int(np.max(np.asarray(evaluation.needs.l2_bytes))):,} bytes" in page
+    need = needs(examined.nest, examined.placement, pack_machine(schedule.machine)).total
+    fullest = int(np.max(np.asarray(need[nodes.index("scratchpad")])))
+    assert f"together {fullest:,} bytes" in page
     assert f"{evaluation.energy_pj:,.1f} pJ and {evaluation.cycles:,.0f} cycles" in page
 
 

@@ -32,7 +32,7 @@ def table_after(text: str, first_column: str) -> dict[str, list[str]]:
 
 def told_and_committed(name: str, tmp_path: Path) -> tuple[str, str]:
     """The section that the committed CSV file gives without any run, and the one in docs/."""
-    docs = Path(__file__).resolve().parents[3] / "docs"
+    docs = Path(__file__).resolve().parents[2] / "docs"
     (tmp_path / "docs" / "results").mkdir(parents=True)
     (tmp_path / "docs" / "results" / f"{name}.csv").write_bytes((docs / "results" / f"{name}.csv").read_bytes())
     with pytest.MonkeyPatch.context() as patch:
