@@ -50,6 +50,16 @@ A second product in the same group reads the 256 values on chip, in two trips of
 >>> fadiff.evaluate(Schedule(Workload("pair", (product, second)), machine, (both,), halves)).memory_words(0)
 800.0
 
+An accelerator of your own: energies are pJ per word. From a file it is read by ``load_machine`` (once
+``load_hardware``), which fills in the energies that the file leaves out:
+
+>>> from fadiff import Axis, Machine, Memory
+>>> dram = Memory("DRAM", "WIO", read_pj=200, write_pj=200, words_per_cycle=8)
+>>> buffer = Memory("buffer", "WIO", read_pj=6, write_pj=6, bytes=65536)
+>>> chip = Machine("chip", (dram, buffer, Axis("lanes", 16, "KC")), mac_pj=0.5)
+>>> fadiff.greedy(Workload("toy", (product,)), chip).machine.peak_macs
+16
+
 Executing the schedule, word by word, checks the price and the results at once:
 
 >>> fadiff.verify(by_hand).holds

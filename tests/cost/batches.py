@@ -89,10 +89,12 @@ def sigma_of(schedule):
     return np.array([float(schedule.is_fused(edge)) for edge in schedule.workload.edges])
 
 
-def relaxed(machine, packed, sigma, numbers=None, factors=None, **settings):
-    """Costs of layers as a function of what a search moves: factors, sigmas, and the machine's numbers."""
+def fused_by(packed, sigma):
+    """The fusion of packed schedules with other degrees of fusing each edge."""
     fusion = packed.fusion
-    fusion = fuse(pack_edges(WORKLOAD), sigma, fusion.shared, fusion.shared_rank, fusion.tile)
-    mapping = packed.mapping if factors is None else packed.mapping._replace(factors=factors)
-    numbers = pack_machine(machine) if numbers is None else numbers
-    return costs_of(machine.structure, LAYERS, mapping, fusion, numbers, **settings)
+    return fuse(pack_edges(WORKLOAD), sigma, fusion.shared, fusion.shared_rank, fusion.tile)
+
+
+def relaxed(machine, packed, sigma):
+    """Costs of layers as a function of sigma."""
+    return costs_of(machine.structure, LAYERS, packed.mapping, fused_by(packed, sigma), pack_machine(machine))

@@ -3,7 +3,7 @@
 from collections import Counter
 from math import prod
 
-from fadiff.execute import Access, Execution, LayerRun, execute
+from fadiff.execute import Access, Count, Execution, LayerRun, execute
 from fadiff.hardware import Axis, Machine, Memory
 from fadiff.schedule import Group, Mapping, Schedule, Trips
 from fadiff.schedule.ir import DEFAULT_ORDER
@@ -70,9 +70,14 @@ def run(plan: Schedule) -> Execution:
     return result
 
 
+def accounted(count: Count) -> int:
+    """The bits that the model must say."""
+    return count.bits + count.padding_bits + count.lead_bits
+
+
 def accounted_bits(run: LayerRun) -> Counter:
     """What the model must say, by (memory, tensor, way); nothing where nothing moves."""
-    return Counter({tuple(kind): n.accounted_bits for kind, n in run.counts.items() if n.accounted_bits})
+    return Counter({tuple(kind): accounted(n) for kind, n in run.counts.items() if accounted(n)})
 
 
 def words(result: Execution, layer: str, memory: str, tensor: str, way: str) -> float:
@@ -87,7 +92,7 @@ def price(plan: Schedule, result: Execution) -> tuple[float, float]:
         ran = result.layers[layer.name]
         moved = Counter()
         for kind, count in ran.counts.items():
-            moved[kind.memory, kind.way] += count.accounted_bits / count.word_bits
+            moved[kind.memory, kind.way] += accounted(count) / count.word_bits
         spent = ran.macs * on.mac_pj
         terms = []
         for memory in on.memories:

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from examples import SECOND_FILES, second
-from execute.builders import alone, group, mac, machine, run, schedule, tiled, words
+from execute.builders import accounted, alone, group, mac, machine, run, schedule, tiled, words
 from execute.test_random_schedules import walked_bits
 from fadiff.execute import Access
 from fadiff.execute.plan import Plan
@@ -108,7 +108,7 @@ def test_padding_of_a_fused_tensor_is_not_read_where_it_lies():
         0 <= p + r - 1 < 6 and 0 <= q + s - 1 < 6 for p, q, r, s in product(range(6), range(6), *[range(3)] * 2)
     )
     assert read.words == 4 * inside
-    assert read.accounted_bits == 8 * 4 * 36 * 9
+    assert accounted(read) == 8 * 4 * 36 * 9
 
 
 def test_a_network_input_comes_padded():

@@ -2,8 +2,6 @@
 
 It shares no code and no formula with the model, and reads only the plain fields of workloads, machines and schedules.
 Where a formula speaks of counts, traffic and sharing, the oracle has lanes and tiles and looks at them.
-
-The package is `next.oracle` for whoever imports it: the folder of the tests is on the import path.
 """
 
 from oracle.buffers import Buffer, buffers

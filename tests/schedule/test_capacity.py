@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from examples import FILES, read_schedule
-from fadiff.hardware import Bits, pack_machine
+from fadiff.hardware import Bits
 from fadiff.schedule import Group, Trips
-from fadiff.schedule.capacity import needs
 from fadiff.schedule.rules import Examined, check_legal, held_parts
 from fadiff.workload import Dims, Input, Layer
 from schedule.toys import CORES, GEMMINI, ROW_STATIONARY, add, conv, mac, remapped, schedule
@@ -17,10 +16,9 @@ def held(given, layer, memory):
     """Bytes in a memory while a layer runs, by what they are."""
     check_legal(given)
     examined, machine = Examined(given), given.machine
-    need = needs(examined.nest, examined.placement, pack_machine(machine))
     node = machine.number[memory]
-    parts = held_parts(examined, need, given.group_of[layer], layer, node)
-    assert sum(parts.values()) == pytest.approx(float(need.total[node][examined.number[layer]]), rel=1e-12)
+    parts = held_parts(examined, layer, node)
+    assert sum(parts.values()) == pytest.approx(float(examined.needs.total[node][examined.number[layer]]), rel=1e-12)
     return parts
 
 
@@ -262,11 +260,10 @@ def test_sums_that_meet_in_the_home_of_outputs_are_wide_there():
 def test_every_byte_of_a_memory_is_told(path):
     given = read_schedule(path)[0]
     examined = Examined(given)
-    need = needs(examined.nest, examined.placement, pack_machine(given.machine))
-    for node, total in need.total.items():
+    for node, total in examined.needs.total.items():
         for group in given.groups:
             for name in group.layers:
-                parts = held_parts(examined, need, group, name, node)
+                parts = held_parts(examined, name, node)
                 assert sum(parts.values()) == pytest.approx(float(total[examined.number[name]]), rel=1e-12)
                 assert all(size > 0 for size in parts.values())
 

@@ -12,7 +12,7 @@ from fadiff.hardware import pack_machine
 from fadiff.schedule import Group, Trips, rules
 from fadiff.schedule.arrays import LayerArrays, MappingArrays, pack_layers, pack_schedule
 from fadiff.schedule.barriers import barriers
-from fadiff.schedule.capacity import needs, tiles
+from fadiff.schedule.capacity import tiles
 from fadiff.schedule.nest import Nest
 from fadiff.schedule.tiling import inner_edges
 from fadiff.search.space import map_space, trip_counts
@@ -165,8 +165,7 @@ GRAPH_RULES = (rules.fusible, rules.fuses, rules.one_sink, rules.repeat, rules.o
 def buffer_bytes(workload, machine, one) -> list[float]:
     """Bytes of live buffers while each layer of a group runs, by the rule *fits*."""
     examined, fuses = rules.Examined(at_dram(workload, machine, one)), machine.structure.fuses
-    need = needs(examined.nest, examined.placement, pack_machine(machine))
-    steps = [rules.held_parts(examined, need, one, name, fuses) for name in one.layers]
+    steps = [rules.held_parts(examined, name, fuses) for name in one.layers]
     return [sum(size for what, size in step.items() if what.startswith("buffer")) for step in steps]
 
 

@@ -90,6 +90,17 @@ def test_the_smallest_machine_that_fits_is_enough():
     assert violations(greedy(NETWORKS["conv_chain"], sized(FLAT, buffer=3, spad=5))) == []
 
 
+def test_a_value_that_becomes_four_must_fit_too():
+    grown = network(mac("a", "K2 C2 P2 Q2", epilogue=("upsample",), out=(4, 4)))
+    assert violations(greedy(grown, sized(FLAT, buffer=6))) == []
+    with pytest.raises(FadiffError) as refused:
+        greedy(grown, sized(FLAT, buffer=3))
+    assert str(refused.value) == (
+        "layer 'a' fits flat in no way: "
+        "it needs 6 bytes of buffer for one value of W and I and O, 3 are there (3 too few)"
+    )
+
+
 @pytest.mark.parametrize(
     ("machine", "lack"),
     [

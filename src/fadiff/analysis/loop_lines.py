@@ -18,7 +18,7 @@ from fadiff.analysis.breakdown import content_of, shared_trips
 from fadiff.analysis.transfers import MACS, Leg, is_outer_end, leg_of
 from fadiff.hardware import pack_machine
 from fadiff.schedule.capacity import needs
-from fadiff.schedule.nest import IMAGE_DIMS, RELEVANT_DIMS, SHARED, C, G, Members, N
+from fadiff.schedule.nest import IMAGE_DIMS, RELEVANT_DIMS, SHARED, C, G, N
 from fadiff.schedule.rules import Examined
 from fadiff.schedule.tiling import shared_dim
 from fadiff.workload.layer import DIMS
@@ -193,8 +193,7 @@ class _LayerPrinter:
 
     def _turns(self, tensor: str, memory: int, dims: Sequence[int]) -> int:
         """Iterations, over some dims, of the loops not inside the innermost one that changes a tile."""
-        last = self.nest.last(tensor, memory)
-        up = Members(("up", tensor, memory), lambda loop: loop.rank <= last if loop.node < memory else False)
+        up = self.nest.up(tensor, memory)
         return prod(self.at(self.nest.count(d, up, ())) for d in dims)
 
     # Lines.

@@ -3,61 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.hardware import pack_machine
-from fadiff.schedule.capacity import Needs, needs
-from fadiff.schedule.rules import Examined
+from fadiff.schedule.rules import Examined, Part
 
 if TYPE_CHECKING:
     from fadiff.schedule import Group, Schedule
 
-PartKind = Literal["kept", "tile", "buffer", "halo", "waiting"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Bytes of one instance of a memory that one tensor takes while a layer runs."""
-
-    kind: PartKind
-    """kept: a tile that stays from one shared iteration to the next. tile: one of the running layer that does not.
-    buffer: a fused tensor's tile. halo: rows and columns kept beside it. waiting: sums of a channel loop's consumer
-    while its producer runs."""
-    tensor: str
-    """W, I or O."""
-    layer: str
-    """Whose weights, input or output it is."""
-    bytes: float
-
 
 def needed_bytes(schedule: Schedule) -> dict[str, np.ndarray]:
     """By memory below the first: bytes in one instance while each layer runs, ``[layers]``."""
-    total = _needs(Examined(schedule)).total
+    total = Examined(schedule).needs.total
     return {schedule.machine.nodes[memory].name: np.asarray(held) for memory, held in total.items()}
 
 
 def occupancy(schedule: Schedule) -> dict[str, dict[str, tuple[Part, ...]]]:
     """By layer and memory below the first: the parts of what is there while the layer runs; none of them is empty."""
     examined = Examined(schedule)
-    need = _needs(examined)
     tiles = {name: tile for group in schedule.groups for name, tile in _buffer_tiles(examined, group)}
     return {
         name: {
             schedule.machine.nodes[memory].name: tuple(
-                part for part in _parts(examined, need, tiles, group, name, memory) if part.bytes
+                part for part in _parts(examined, tiles, name, memory) if part.bytes
             )
-            for memory in need.total
+            for memory in examined.needs.total
         }
         for group in schedule.groups
         for name in group.layers
     }
-
-
-def _needs(examined: Examined) -> Needs:
-    return needs(examined.nest, examined.placement, pack_machine(examined.machine))
 
 
 def _buffer_tiles(examined: Examined, group: Group) -> Iterator[tuple[str, float]]:
@@ -67,27 +43,12 @@ def _buffer_tiles(examined: Examined, group: Group) -> Iterator[tuple[str, float
         yield name, float(channels * rows[0] * cols[0] * examined.machine.bits.O / 8)
 
 
-def _parts(
-    examined: Examined, need: Needs, buffer_tiles: dict[str, float], group: Group, name: str, memory: int
-) -> Iterator[Part]:
-    own, place, number = need.tiles, examined.placement, examined.number
-
-    def at(values: object, layer: str) -> float:
-        return float(np.asarray(values)[number[layer]])
-
-    for (where, tensor), kept in own.kept.items():
-        for other in group.layers if where == memory else ():
-            yield Part("kept", tensor, other, at(kept, other))
-    for (where, tensor), running in own.running.items():
-        if where == memory:
-            stays = at(own.kept[where, tensor], name) if (where, tensor) in own.kept else 0.0
-            yield Part("tile", tensor, name, at(running, name) - stays)
-    for other in group.layers if memory == examined.machine.structure.fuses else ():
-        in_use = at(place.position, other) <= at(place.position, name) <= at(place.last_use, other)
-        held = at(need.buffer, other) if in_use or at(place.retained, other) else 0.0
-        tile = min(held, buffer_tiles.get(other, 0.0))
-        yield Part("buffer", "O", other, tile)
-        yield Part("halo", "O", other, held - tile)
-    for other in group.layers if memory in own.waiting else ():
-        if at(place.x_consumer, name) == number[other]:
-            yield Part("waiting", "O", other, at(own.waiting[memory], other))
+def _parts(examined: Examined, buffer_tiles: dict[str, float], name: str, memory: int) -> Iterator[Part]:
+    """The parts of a memory while a layer runs, those of a buffer told apart from its halo."""
+    for part in examined.parts(name, memory):
+        if part.kind == "buffer":
+            tile = min(part.bytes, buffer_tiles.get(part.layer, 0.0))
+            yield replace(part, bytes=tile)
+            yield replace(part, kind="halo", bytes=part.bytes - tile)
+        else:
+            yield part

@@ -6,16 +6,8 @@ import typer
 
 from fadiff.cli.networks import Json
 from fadiff.cli.tables import console, facts, print_json, table
-from fadiff.hardware import (
-    MachineFile,
-    builtin_machines,
-    describe_machine,
-    fusion_sentence,
-    load_machine,
-    machine_lines,
-    machine_to_json,
-    read_machine,
-)
+from fadiff.hardware import MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
+from fadiff.report.machine_drawing import fusion_sentence, machine_lines
 
 
 def hardware(
@@ -52,10 +44,11 @@ def hardware(
         return
     listed = table("Built-in accelerators", ("name", "what it is", "MACs", "memories", "fuses in"), wide=2)
     for name in builtin_machines():
-        machine = load_machine(name)
+        file = read_machine(name)
+        machine = file.machine
         fuses = machine.fused_in()
         where = "" if fuses is None else fuses.name
-        listed.add_row(name, describe_machine(name), f"{machine.peak_macs:,}", str(len(machine.memories)), where)
+        listed.add_row(name, file.description, f"{machine.peak_macs:,}", str(len(machine.memories)), where)
     out = console()
     out.print(listed)
     out.print("In full: fadiff hardware gemmini-large")

@@ -108,17 +108,11 @@ def _operand(nest: Nest, machine: MachineArrays, tensor: str, add: _Add) -> None
             add(Flow(tensor, fuses, "read", child, "fused"), values * fused, machine.bits_o)
 
     for parent, child in pairwise(keepers):
-        if tensor == "W":
-            written = nest.past("W", child, structure.axes_between(SHARED, child))
-            taken = nest.past("W", child, structure.axes_between(SHARED, parent))
-        else:
-            written, taken = nest.input_past(child, parent)
-        written, taken = written * layers.is_mac, taken * layers.is_mac
+        written, taken = (values * layers.is_mac for values in nest.moved(tensor, child, parent))
         read(parent, child, taken)
         stays_out = fuses is not None and child <= fuses
         add(Flow(tensor, child, "write", parent, "operand"), written * (1 - fused) if stays_out else written, bits)
-    used = nest.used("W", keepers[-1]) if tensor == "W" else nest.input_used(keepers[-1])
-    read(keepers[-1], None, used * layers.is_mac)
+    read(keepers[-1], None, nest.used(tensor, keepers[-1]) * layers.is_mac)
 
 
 def _sums(nest: Nest, machine: MachineArrays, add: _Add) -> None:
@@ -129,12 +123,11 @@ def _sums(nest: Nest, machine: MachineArrays, add: _Add) -> None:
     innermost = keepers[-1]
 
     # Sums leave each keeper D at a time and arrive further out, added over lanes, U at a time; an add layer's at once.
-    leaving = {m: nest.past("O", m, structure.axes_between(SHARED, m)) for m in keepers[1:]}
-    arriving = {p: nest.past("O", m, structure.axes_between(SHARED, p)) for p, m in pairwise(keepers)}
-    arriving[innermost] = nest.used("O", innermost)
+    leaving, arriving = dict[int, "Array"](), {innermost: nest.used("O", innermost)}
     whole = {m: nest.spread(REDUCED, structure.axes_between(SHARED, m)) == 1 for m in keepers}
     fresh, reload = {keepers[0]: output}, dict[int, "Array"]()
     for p, m in pairwise(keepers):
+        leaving[m], arriving[p] = nest.moved("O", m, p)
         reload[m] = arriving[p] - fresh[p]
         fresh[m] = leaving[m] - reload[m]
 

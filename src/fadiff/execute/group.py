@@ -3,34 +3,25 @@
 from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadiff.execute.ledger import Bookkeeper, Ledger
 from fadiff.execute.mac_run import MacRun
-from fadiff.execute.nest import build_nest
+from fadiff.execute.nest import Block, K, N, P, Q, build_nest
 from fadiff.execute.occupancy import Buffer, Occupancy, Residence
-from fadiff.execute.operands import Inputs, Part, weight_source
-from fadiff.execute.outlet import AddRun, Outlet
+from fadiff.execute.operands import Inputs, weight_source
+from fadiff.execute.outlet import Outlet
 from fadiff.execute.plan import Indices, Plan
 from fadiff.execute.result import Access, Count, ExecutionError, LayerRun
 from fadiff.execute.role import layer_role
-from fadiff.execute.tensors import Tensors, data_lines, exact_dtype
-from fadiff.execute.traffic import MACS, STEPS, Counts, SharedWalk, Traffic
+from fadiff.execute.tensors import Tensors, exact_dtype
+from fadiff.execute.traffic import MACS, STEPS, SharedWalk, Traffic
 from fadiff.schedule import Group, Schedule
 from fadiff.workload import Layer
 
 Tick = Callable[[str, int], None]
-
-
-class _Mac(NamedTuple):
-    """A MAC layer of the group: as it runs, what its tiles would move if it did not lead, and what room they take."""
-
-    run: MacRun
-    tiles: Counts
-    residence: Residence
 
 
 class GroupRun:
@@ -42,13 +33,12 @@ class GroupRun:
         self._plan = plan = Plan(schedule.workload, group)
         self.occupancy = Occupancy(schedule.machine)
         layers = [self._workload[name] for name in group.layers]
-        self._roles = {name: layer_role(schedule, name) for name in group.layers}
+        self._roles = {name: layer_role(schedule, tensors, name) for name in group.layers}
         self._buffers = {name: Buffer(self._workload[name].stored) for name in group.layers if plan.consumers(name)}
         self._outlets = {layer.name: Outlet(layer, tensors.stored[layer.name]) for layer in layers}
         self._pieces = {name: plan.pieces(name) for name in group.layers}
         self._numbers = {name: {p.at: i for i, p in enumerate(pieces)} for name, pieces in self._pieces.items()}
         self._macs = {layer.name: self._mac(layer) for layer in layers if layer.is_mac}
-        self._adds = {layer.name: self._add(layer) for layer in layers if not layer.is_mac}
 
     def run(self, tick: Tick) -> None:
         """Runs all shared iterations; `tick` is told of pieces of layers as they are done, and of their MACs."""
@@ -70,14 +60,14 @@ class GroupRun:
         if (number := self._numbers[name].get(at)) is not None:
             self._look_for_operands(name, at)
             block = self._pieces[name][number].block
-            if name in self._adds:
-                self._adds[name].run(block)
-            else:
-                mac = self._macs[name]
-                self.occupancy.hold(name, mac.residence.running(block))
-                mac.run.run(number)
+            if name in self._macs:
+                run, residence = self._macs[name]
+                self.occupancy.hold(name, residence.running(block))
+                run.run(number)
                 tick(name, prod(lens[0] for lens in block.lens))
-                self.occupancy.hold(name, mac.residence.kept(mac.run.walk, number))
+                self.occupancy.hold(name, residence.kept(number))
+            else:
+                self._add(self._workload[name], block)
         if self._plan.completes(name, at):
             self._outlets[name].finish(outputs, rows, cols)
 
@@ -115,52 +105,40 @@ class GroupRun:
             wanted[next_row:] = True
         return wanted
 
-    # What the layers are made of.
+    def _add(self, layer: Layer, block: Block) -> None:
+        """Sums a piece of an add layer's operands, ``[N, K, P, Q]``."""
+        n, k, p, q = (slice(block.starts[d], block.starts[d] + block.lens[d][0]) for d in (N, K, P, Q))
+        parts = [self._tensors.operand(layer, i)[n, k, p, q].astype(np.float32) for i in range(len(layer.inputs))]
+        sums = sum(parts[1:], parts[0]).transpose(1, 0, 2, 3)[None]
+        self._outlets[layer.name].drain(sums, (0, k.start, n.start, p.start, q.start))
 
-    def _mac(self, layer: Layer) -> _Mac:
+    # What MAC layers are made of.
+
+    def _mac(self, layer: Layer) -> tuple[MacRun, Residence]:
         name, plan, role, dtype = layer.name, self._plan, self._roles[layer.name], exact_dtype(layer)
         nest = build_nest(layer, self._machine, self._schedule.mappings[name], plan.tile(name))
-        traffic = Traffic(nest, role.chains, role.images)
-        forgets = frozenset(i for i, leg in enumerate(traffic.legs) if role.forgets(leg))
-        walk = SharedWalk(traffic, plan.dims(name), self._pieces[name], forgets)
-        tiles = SharedWalk(traffic, plan.dims(name), plan.tiles(name), forgets).total()
+        traffic = Traffic(nest, role)
+        walk, tiles = (SharedWalk(traffic, plan.dims(name), made) for made in (self._pieces[name], plan.tiles(name)))
         weights = weight_source(partial(self._tensors.weights, layer), dtype)
-        inputs = Inputs(layer.dims, self._parts(layer), dtype)
+        inputs = Inputs(layer.dims, role.parts, dtype)
         run = MacRun(traffic, walk, weights, inputs.take, self._outlets[name])
-        return _Mac(run, tiles, Residence(self._machine, role, traffic, inputs, tiles))
-
-    def _parts(self, layer: Layer) -> list[Part]:
-        """The tensors on the input port."""
-        parts: list[Part] = []
-        first = 0
-        for place, channels in enumerate(self._workload.input_channels(layer)):
-            if layer.inputs[place].port == "input":
-                look, lines = partial(self._tensors.operand, layer, place), data_lines(self._workload, layer, place)
-                fused = layer.inputs[place].source in self._group.layers
-                parts.append(Part((first, first + channels), look, lines, fused))
-                first += channels
-        return parts
-
-    def _add(self, layer: Layer) -> AddRun:
-        fused = [operand.source in self._group.layers for operand in layer.inputs]
-        looks = [partial(self._tensors.operand, layer, place) for place in range(len(fused))]
-        return AddRun(list(zip(looks, fused, strict=True)), self._outlets[layer.name])
+        return run, Residence(self._machine, role, walk, inputs, tiles.total())
 
     # What they moved.
 
     def result(self, name: str) -> LayerRun:
         """What a layer moved."""
-        layer, stored = self._workload[name], self._outlets[name].stored
+        layer, outlet = self._workload[name], self._outlets[name]
         bookkeeper = Bookkeeper(self._machine, layer, self._roles[name])
-        if name in self._adds:
-            add = self._adds[name]
-            wanted = bookkeeper.addends(add.values[True], add.values[False], add.computed, stored)
+        if not layer.is_mac:
+            fused, every = sum(x.source in self._group.layers for x in layer.inputs), len(layer.inputs)
+            brought = (fused * outlet.computed, (every - fused) * outlet.computed)
+            wanted = bookkeeper.addends(*brought, outlet.computed, outlet.stored)
             return LayerRun(self._counts(wanted, Ledger(), Ledger()), 0, 0, 0)
-        run, tiles, _ = self._macs[name]
-        wanted = bookkeeper.moves(run.traffic, run.counts, run.moved, stored)
-        padding = bookkeeper.padding(run.traffic, run.counts, run.moved)
-        difference = tiles - run.walk.total()
-        lead = bookkeeper.moves(run.traffic, difference, {}, 0)
+        run, residence = self._macs[name]
+        wanted, padding = bookkeeper.moves(run.traffic, run.counts, run.moved, outlet.stored)
+        difference = residence.tiles - run.walk.total()
+        lead, _ = bookkeeper.moves(run.traffic, difference, {}, 0)
         numbers = (int(run.counts[MACS]), int(run.counts[STEPS]), int(difference[STEPS]))
         return LayerRun(self._counts(wanted, padding, lead), *numbers)
 

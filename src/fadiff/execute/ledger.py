@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import NamedTuple
 
-from fadiff.execute.legs import ARRIVING, FINISHED, LEAVING, LEAVING_FINISHED, READ, RELOADED, WRITTEN
+from fadiff.execute.legs import ARRIVING, FINISHED, LEAVING, LEAVING_FINISHED, RELOADED
+from fadiff.execute.operands import Tile
 from fadiff.execute.result import Access, Way
 from fadiff.execute.role import Role
 from fadiff.execute.traffic import Counts, Traffic
@@ -19,13 +19,6 @@ from fadiff.workload import Layer
 
 Ledger = Counter[Access]
 """Bits by kind of access."""
-
-
-class Moved(NamedTuple):
-    """Values that really moved on a leg: those wanted, and those of them that are data and no padding."""
-
-    wanted: int = 0
-    data: int = 0
 
 
 class Bookkeeper:
@@ -37,12 +30,13 @@ class Bookkeeper:
         self._innermost = machine.structure.keepers("O")[-1]
         self._finished_bits = Fraction(layer.stored_words, layer.output_words) * machine.bits.O
 
-    def moves(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Moved], stored: int) -> Ledger:
-        """Bits of all legs of a MAC layer, padding included.
+    def moves(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Tile], stored: int) -> tuple[Ledger, Ledger]:
+        """Bits of all legs of a MAC layer with padding; and of the padding, which is not read.
 
-        `moved` takes the place of counted values, by leg; `stored` values of the output were written where it goes.
+        What `moved` to a tile takes the place of counted values, by leg; `stored` values of the output were written
+        where it goes.
         """
-        book = Ledger()
+        book, padding = Ledger(), Ledger()
         for number, leg in enumerate(traffic.legs):
             values: list[int] = counts[traffic.slot[number] : traffic.slot[number + 1]].tolist()
             if leg.tensor == "O" and leg.inner == traffic.nest.macs:
@@ -51,28 +45,20 @@ class Bookkeeper:
             elif leg.tensor == "O":
                 self._outputs(book, leg.outer, leg.inner, values, stored)
             else:
+                written, read, *data = values
+                images = zip(leg.images, data, strict=True)
+                missed = sum(self._role.images[leg.outer][image] * (read - there) for image, there in images)
                 fetched = 1 - self._role.fused[leg.tensor] if leg.outer == 0 else 1
-                written, read = values[WRITTEN] * fetched, values[READ] * fetched
+                written, read = written * fetched, read * fetched
                 if number in moved:
                     written = read = moved[number].wanted
+                    missed = read - moved[number].data
                 self._add(book, leg.outer, leg.tensor, "read", read * self._read_bits(leg.tensor, leg.outer))
+                padding_bits = self._machine.bits.I if leg.outer == 0 else self._machine.bits.O
+                self._add(padding, leg.outer, leg.tensor, "read", missed * padding_bits)
                 if leg.inner != traffic.nest.macs:
                     self._add(book, leg.inner, leg.tensor, "write", written * self._bits[leg.tensor])
-        return book
-
-    def padding(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Moved]) -> Ledger:
-        """Bits of padding that would have been read."""
-        book = Ledger()
-        for number, leg in enumerate(traffic.legs):
-            if leg.tensor == "I" and leg.outer in self._role.images:
-                read, *data = counts[traffic.slot[number] + READ : traffic.slot[number + 1]].tolist()
-                shares = self._role.images[leg.outer].values()
-                missed = sum(share * (read - there) for share, there in zip(shares, data, strict=True))
-                if number in moved:
-                    missed = moved[number].wanted - moved[number].data
-                bits = self._machine.bits.I if leg.outer == 0 else self._machine.bits.O
-                self._add(book, leg.outer, "I", "read", missed * bits)
-        return book
+        return book, padding
 
     def addends(self, fused: int, unfused: int, computed: int, stored: int) -> Ledger:
         """Bits of an add layer: operands come in through the keepers of O, the result leaves the same way."""
@@ -85,7 +71,7 @@ class Bookkeeper:
                 self._add(book, node, "O", way, (unfused + fused * (node > self._role.fuses)) * bits.O)
         self._add(book, self._innermost, "O", "write", (fused + unfused) * bits.sums)
         for outer, inner in pairwise(keepers):
-            self._outputs(book, outer, inner, [computed, computed, computed, computed, 0], stored)
+            self._outputs(book, outer, inner, [*[computed] * 4, 0], stored)
         return book
 
     def _outputs(self, book: Ledger, outer: int, inner: int, values: Sequence[int], stored: int) -> None:

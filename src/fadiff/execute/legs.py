@@ -5,7 +5,7 @@ it is carried out on every turn of that loop, whatever a cut end has left of the
 there. Lanes run in lockstep, and what several of them want is read once.
 """
 
-from collections.abc import Sequence
+from functools import cache
 from math import prod
 from typing import NamedTuple
 
@@ -13,14 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadiff.execute.nest import IMAGE, REDUCED, RELEVANT, Block, Lanes, Lens, Nest, deal
-from fadiff.execute.tensors import Span
+from fadiff.execute.role import Role
 
-Image = tuple[Span, Span]
-"""The rows and the columns of an operand, first and end, that are data: the others are padding."""
-
-WRITTEN, READ, DATA = range(3)
-"""Slots of W and I: values written at the inner end, read at the outer end, and then, for each image that the operand
-is put together from, how many would be read if all of it were that image, without its padding."""
 LEAVING, LEAVING_FINISHED, ARRIVING, FINISHED, RELOADED = range(5)
 """Slots of O: sums that leave the inner end, those of them that are finished, sums that arrive at the outer end, those
 of them that are finished, and sums that come back because they were not."""
@@ -44,12 +38,15 @@ class Leg:
     `place` is the number of the item, a loop, in which the transfer stands: -1 if none of the layer's own loops moves
     the tile, past the last item for the MACs, which want new values on every step. A window that `slides` along the
     loop is brought what it did not hold one turn ago, and every row or column in between. `images` are those parts of
-    an input with padding that lie at the outer end.
+    an input with padding that lie at the outer end. A leg `forgets` if other layers use its inner end in between: it
+    is not home of what comes from the first memory.
     """
 
-    def __init__(self, nest: Nest, tensor: str, outer: int, inner: int, images: Sequence[Image]) -> None:
-        self.tensor, self.outer, self.inner, self.images = tensor, outer, inner, images
-        self.slots = RELOADED + 1 if tensor == "O" else DATA + len(images)
+    def __init__(self, nest: Nest, role: Role, tensor: str, outer: int, inner: int) -> None:
+        self.tensor, self.outer, self.inner = tensor, outer, inner
+        self.images = tuple(role.images.get(outer, ())) if tensor == "I" else ()
+        self.forgets = not role.alone and (outer > 0 or inner == nest.macs)
+        self.slots = RELOADED + 1 if tensor == "O" else 2 + len(self.images)
         loops, above = nest.loops(inner), nest.above(inner)
         self.place, self.slides = max((i for i, loop in loops if loop.dim in RELEVANT[tensor]), default=-1), False
         if inner == nest.macs:
@@ -61,10 +58,14 @@ class Leg:
         self._offsets = [np.array(nest.offsets(d, above)) for d in range(8)]
         # Whether one instance at the outer, and at the inner end gets all terms of a sum.
         self._whole = [all(nest.lanes(d, -1, node) == 1 for d in REDUCED) for node in (outer, inner)]
-        self._lines: dict[object, tuple[int, ...]] = {}
+        self._lines = cache(self._count_lines)
 
     def operand(self, block: Block, previous: Block | None) -> tuple[int, ...]:
-        """The slots of W or I; `previous` is the block one turn ago, if the window has slid since."""
+        """The slots of W or I; `previous` is the block one turn ago, if the window has slid since.
+
+        Values written at the inner end, read at the outer end, and then, for each image that the operand is put
+        together from, how many would be read if all of it were that image, without its padding.
+        """
         written = read = 1
         for d in range(8):
             if self.tensor == "I" and d in (*IMAGE[0], *IMAGE[1]):
@@ -112,10 +113,7 @@ class Leg:
         if previous is not None and (previous.starts[p], previous.starts[r]) != (block.starts[p], block.starts[r]):
             before = previous.starts[p] * stride + previous.starts[r] * dilation
             back = (before - first, self._at_inner(previous, p), self._at_inner(previous, r))
-        key = (axis, lens, back, first if self.images else 0)
-        if key not in self._lines:
-            self._lines[key] = self._count_lines(axis, *lens, back, first)
-        return self._lines[key]
+        return self._lines(axis, *lens, back, first if self.images else 0)
 
     def _count_lines(
         self, axis: int, p: Lens, r: Lens, back: tuple[int, Lens, Lens] | None, first: int
@@ -149,9 +147,8 @@ class Leg:
         p_fan, r_fan = (nest.lanes(d, self.outer, self.inner, last) for d in dims)
         if p_fan == 1 or r_fan == 1:
             return shared
-        full = (np.array(p) == nest.held(self.inner, dims[0]))[:, None] & (
-            np.array(r) == nest.held(self.inner, dims[1])
-        )
+        whole_p, whole_r = (nest.held[self.inner][d] for d in dims)
+        full = (np.array(p) == whole_p)[:, None] & (np.array(r) == whole_r)
         for i in range(0, len(p), p_fan):
             for j in range(0, len(r), r_fan):
                 fan = (slice(i, i + p_fan), slice(j, j + r_fan))

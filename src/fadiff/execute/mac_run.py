@@ -8,7 +8,6 @@ computed at once, from the values in the tiles.
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from fadiff.execute.ledger import Moved
 from fadiff.execute.legs import Sums
 from fadiff.execute.nest import Block, Lanes, P, Q
 from fadiff.execute.operands import Source, Tile, box_of
@@ -36,10 +35,10 @@ class MacRun:
         homes = {i: leg for i, leg in on_chip.items() if leg.tensor in "WI" and leg.outer == 0}
         self._depth = self._walked([leg.inner for leg in homes.values()])
         self._homes = {i: leg for i, leg in homes.items() if self._nest.above(leg.inner) <= self._depth}
-        self.moved = dict.fromkeys(self._homes, Moved())
         self._tiles = {"W": Tile(weights), "I": Tile(inputs)}
+        self.moved = {i: self._tiles[leg.tensor] for i, leg in self._homes.items()}
+        """By leg, tiles whose values really move."""
         self._unwalked = set("WI") - {leg.tensor for leg in self._homes.values()}
-        self._held = {i: [self._nest.held(leg.inner, d) for d in range(8)] for i, leg in self._homes.items()}
         self._sums: dict[tuple[int, ...], Floats] = {}
 
     def _walked(self, homes: list[int]) -> int:
@@ -81,10 +80,8 @@ class MacRun:
     def _bring(self, number: int, block: Block, *, slides: bool) -> None:
         """Carries out the transfer of a leg, if it is one on which values really move."""
         if number in self._homes:
-            tensor, before = self._homes[number].tensor, self.moved[number]
-            held = [min(lens[0], most) for lens, most in zip(block.lens, self._held[number], strict=True)]
-            taken = self._tiles[tensor].bring(box_of(tensor, self._layer, block.starts, held), slides=slides)
-            self.moved[number] = Moved(before.wanted + taken.wanted, before.data + taken.data)
+            tensor, held = self._homes[number].tensor, self._nest.first_tile(self._homes[number].inner, block)
+            self.moved[number].bring(box_of(tensor, self._layer, block.starts, held), slides=slides)
 
     def _multiply(self, block: Block, last: bool) -> None:
         """The product of a block, from the tiles in the homes, or from where an operand lies if that is not walked."""

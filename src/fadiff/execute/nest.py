@@ -71,10 +71,10 @@ class Nest:
     """A layer's own loops and lanes, outermost first. Nodes go by their number; the MACs are the one past the last."""
 
     layer: Layer
-    tile: Dims
-    """What one shared iteration has of each dim."""
     factors: tuple[Dims, ...]
     """By node; those of the first memory without the shared trips."""
+    held: tuple[Dims, ...]
+    """x_m, by node, the MACs too: what one instance holds of each dim when nothing is cut."""
     items: tuple[Loop | Lanes, ...]
 
     @property
@@ -90,9 +90,9 @@ class Nest:
         """The loops above a node, with their numbers."""
         return [(i, item) for i, item in enumerate(self.items[: self.above(node)]) if isinstance(item, Loop)]
 
-    def held(self, node: int, dim: int) -> int:
-        """x_m: what one instance of a memory, or of the MACs, holds of a dim when nothing is cut."""
-        return min(self.tile[dim], prod(factors[dim] for factors in self.factors[node:]))
+    def first_tile(self, node: int, block: Block) -> list[int]:
+        """What the first instance of a node holds of each dim, on the first turn of a block."""
+        return [min(lens[0], most) for lens, most in zip(block.lens, self.held[node], strict=True)]
 
     def lanes(self, dim: int, outer: int, inner: int, since: int = -1) -> int:
         """Lanes that a dim is dealt out over between two nodes, behind the item `since`."""
@@ -115,7 +115,7 @@ class Nest:
         for (outputs, kernel), stride, dilation in zip(IMAGE, self.layer.stride, self.layer.dilation, strict=True):
             if dim in (outputs, kernel):
                 other, step, reach = (kernel, stride, dilation) if dim == outputs else (outputs, dilation, stride)
-                return self.lanes(dim, -1, node, place) == 1 and step <= (self.held(node, other) - 1) * reach + 1
+                return self.lanes(dim, -1, node, place) == 1 and step <= (self.held[node][other] - 1) * reach + 1
         return False
 
 
@@ -129,13 +129,14 @@ def build_nest(layer: Layer, machine: Machine, mapping: Mapping, tile: Dims) -> 
             raise ExecutionError(f"layer {layer.name}: {told} are no multiple of the {trips[d]} that its group shares")
         if (product := prod(f[d] for f in factors)) < tile[d]:
             raise ExecutionError(f"layer {layer.name}: the factors of {dim} make {product}, there are {tile[d]} to do")
+    below = [Dims(*map(prod, zip(Dims(), *factors[node:], strict=True))) for node in range(len(factors) + 1)]
+    held = tuple(Dims(*map(min, tile, extents)) for extents in below)
     items: list[Loop | Lanes] = []
     orders = iter(mapping.orders)
     for node, here in enumerate(machine.nodes):
-        steps = Dims(*(min(tile[d], prod(f[d] for f in factors[node + 1 :])) for d in range(8)))
         if isinstance(here, Axis):
-            items += [Lanes(node, factors[node], steps)] if prod(factors[node]) > 1 else []
+            items += [Lanes(node, factors[node], held[node + 1])] if prod(factors[node]) > 1 else []
         else:
-            loops = (Loop(node, d, steps[d]) for d in map(DIMS.index, next(orders)))
+            loops = (Loop(node, d, held[node + 1][d]) for d in map(DIMS.index, next(orders)))
             items += [loop for loop in loops if factors[node][loop.dim] > 1]
-    return Nest(layer, tile, factors, tuple(items))
+    return Nest(layer, factors, held, tuple(items))

@@ -13,7 +13,7 @@ from fadiff.execute.operands import COLS, ROWS, Inputs, box_of
 from fadiff.execute.result import Peak
 from fadiff.execute.role import Role
 from fadiff.execute.tensors import Span
-from fadiff.execute.traffic import Counts, SharedWalk, Traffic
+from fadiff.execute.traffic import Counts, SharedWalk
 from fadiff.hardware import Machine, Memory
 
 Held = Mapping[tuple[int, str], int]
@@ -61,8 +61,9 @@ class Buffer:
 class Residence:
     """The tiles of one MAC layer; `tiles` counts what all of them move, which tells in what state sums arrive."""
 
-    def __init__(self, machine: Machine, role: Role, traffic: Traffic, inputs: Inputs, tiles: Counts) -> None:
-        self._machine, self._role, self._traffic, self._inputs = machine, role, traffic, inputs
+    def __init__(self, machine: Machine, role: Role, walk: SharedWalk, inputs: Inputs, tiles: Counts) -> None:
+        self._machine, self._role, self._walk, self._inputs, self.tiles = machine, role, walk, inputs, tiles
+        self._traffic = traffic = walk.traffic
         self._legs = [leg for leg in traffic.legs if leg.inner != traffic.nest.macs]
         # Keepers of O, but for the innermost, that only finished outputs reach hold what the epilogue leaves of them.
         slots = zip(traffic.legs, traffic.slot, strict=False)
@@ -73,9 +74,9 @@ class Residence:
         """While a piece runs: the tiles of its first turn, which are the largest."""
         return {(leg.inner, leg.tensor): self._bits(leg, block, block) for leg in self._legs}
 
-    def kept(self, walk: SharedWalk, number: int) -> Held:
+    def kept(self, number: int) -> Held:
         """When a piece is done: tiles that the next one finds there, and what a window that slides on keeps."""
-        found = dict.fromkeys(((leg.inner, leg.tensor) for leg in self._legs), 0)
+        found, walk = dict.fromkeys(((leg.inner, leg.tensor) for leg in self._legs), 0), self._walk
         if number + 1 < len(walk.pieces):
             block, following = walk.pieces[number].block, walk.pieces[number + 1].block
             due = {entry.leg: following if slid_from is not None else None for entry, slid_from in walk.due(number + 1)}
@@ -86,13 +87,13 @@ class Residence:
     def _bits(self, leg: Leg, block: Block, following: Block) -> int:
         """A tile; of a window, the lines that the following block wants too."""
         bits, role, layer = self._machine.bits, self._role, self._traffic.nest.layer
-        lens = self._lens(leg, block)
+        nest, lens = self._traffic.nest, self._traffic.nest.first_tile(leg.inner, block)
         values = prod(lens[d] for d in RELEVANT[leg.tensor])
         if leg.tensor == "W":
             return values * bits.W
         if leg.tensor == "I":
             channels = self._inputs.most_unfused(lens[G], lens[C]) if leg.outer == 0 else lens[G] * lens[C]
-            now, then = (box_of("I", layer, b.starts, self._lens(leg, b)) for b in (block, following))
+            now, then = (box_of("I", layer, b.starts, nest.first_tile(leg.inner, b)) for b in (block, following))
             lines = [min(now[i][1], then[i][1]) - max(now[i][0], then[i][0]) for i in (ROWS, COLS)]
             return lens[N] * channels * max(0, lines[0]) * max(0, lines[1]) * bits.I
         if role.fused_output and leg.inner <= role.fuses and (leg.inner == role.fuses or not role.drained):
@@ -100,9 +101,6 @@ class Residence:
         if leg.inner in self._finished:
             return ceil(values * Fraction(layer.stored_words, layer.output_words) * bits.O)
         return values * bits.sums
-
-    def _lens(self, leg: Leg, block: Block) -> list[int]:
-        return [min(lens[0], self._traffic.nest.held(leg.inner, d)) for d, lens in enumerate(block.lens)]
 
 
 class Occupancy:

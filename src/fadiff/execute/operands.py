@@ -5,13 +5,12 @@ rows and columns, are counted with padding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from fadiff.execute.nest import IMAGE, C, G, K, N, R, S
-from fadiff.execute.tensors import Floats, FloatType, Span, Words
+from fadiff.execute.tensors import Floats, FloatType, Image, Span, Words
 from fadiff.workload import Dims, Layer
 
 Box = tuple[Span, Span, Span, Span, Span]
@@ -60,7 +59,7 @@ class Part(NamedTuple):
 
     channels: Span
     look: Callable[[], Words]
-    lines: tuple[Span, Span]
+    lines: Image
     fused: bool
 
 
@@ -95,12 +94,11 @@ class Inputs:
 
     def most_unfused(self, groups: int, channels: int) -> int:
         """The most channels from the first memory that a tile of so many groups and channels can hold."""
-        found = [0]
-        for at_g, at_c in product(range(0, self._dims.G, groups), range(0, self._dims.C, channels)):
-            tile = ((at_g, at_g + groups), (0, 1), (at_c, at_c + channels), (0, 1), (0, 1))
-            overlaps = [_overlap(tile, there) for part, there in self._parts if not part.fused]
-            found.append(sum(max(0, g1 - g0) * max(0, c1 - c0) for (g0, g1), _, (c0, c1), _, _ in overlaps))
-        return max(found)
+        unfused = np.zeros((self._dims.G, self._dims.C), np.int64)
+        for part, (g, _, c, _, _) in self._parts:
+            unfused[slice(*g), slice(*c)] = not part.fused
+        by_group = np.add.reduceat(unfused, range(0, self._dims.G, groups), axis=0)
+        return int(np.add.reduceat(by_group, range(0, self._dims.C, channels), axis=1).max())
 
     def _view(self, part: Part, there: Box) -> Words:
         """A part, or some groups and channels of it, as ``[G, N, C, rows, columns]``."""
@@ -111,10 +109,14 @@ class Inputs:
 
 
 class Tile:
-    """A tile of an operand in a memory: real values, brought from where the operand lies."""
+    """A tile of an operand in a memory: real values, brought from where the operand lies, and how many of them.
+
+    `wanted` counts all that were brought from the first memory, `data` those of them that are no padding.
+    """
 
     def __init__(self, source: Source) -> None:
         self.box: Box | None = None
+        self.wanted = self.data = 0
         self._source = source
         self._values: Floats = np.zeros((0,) * 5, np.float32)
 
@@ -127,13 +129,14 @@ class Tile:
         if not slides or old is None:
             taken = self._source(box)
             self._values = taken.values
-            return taken
-        axis = ROWS if old[ROWS] != box[ROWS] else COLS
-        (first, end), fresh = box[axis], (old[axis][1], box[axis][1])
-        taken = self._source((*box[:ROWS], fresh, box[COLS]) if axis == ROWS else (*box[:COLS], fresh))
-        # Of all lines that it held, and fresh ones, the last are wanted.
-        lines = np.concatenate((self._values, taken.values), axis)
-        self._values = lines[:, :, :, first - end :] if axis == ROWS else lines[..., first - end :]
+        else:
+            axis = ROWS if old[ROWS] != box[ROWS] else COLS
+            (first, end), fresh = box[axis], (old[axis][1], box[axis][1])
+            taken = self._source((*box[:ROWS], fresh, box[COLS]) if axis == ROWS else (*box[:COLS], fresh))
+            # Of all lines that it held, and fresh ones, the last are wanted.
+            lines = np.concatenate((self._values, taken.values), axis)
+            self._values = lines[:, :, :, first - end :] if axis == ROWS else lines[..., first - end :]
+        self.wanted, self.data = self.wanted + taken.wanted, self.data + taken.data
         return taken
 
     def read(self, box: Box) -> Floats:

@@ -47,11 +47,6 @@ class Count(NamedTuple):
     """What the model counts more, or less, because the layer led its group."""
 
     @property
-    def accounted_bits(self) -> int:
-        """What the model must say."""
-        return self.bits + self.padding_bits + self.lead_bits
-
-    @property
     def words(self) -> float:
         """What moved, in words of the memory."""
         return self.bits / self.word_bits

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
-from fadiff.execute.legs import Image, Leg
-from fadiff.execute.tensors import data_lines
+from fadiff.execute.operands import Part
+from fadiff.execute.tensors import Image, Tensors, data_lines
 from fadiff.schedule import Schedule
 
 
@@ -16,6 +17,8 @@ class Role:
     """The memory that holds fused tensors; on a machine without one, the first memory, where nothing is fused."""
     alone: bool
     """Whether it is its group's only layer."""
+    parts: list[Part]
+    """The tensors on its input port."""
     fused: dict[str, Fraction]
     """Of W and I, the share that other layers of the group bring: all or nothing, but for a concatenation."""
     fused_output: bool
@@ -27,32 +30,30 @@ class Role:
     images: dict[int, dict[Image, Fraction]]
     """By memory, parts of the input with padding that lie there: which lines are data, for which share of channels."""
 
-    def forgets(self, leg: Leg) -> bool:
-        """Whether other layers use a leg's inner end in between: unless it is home of what the first memory keeps."""
-        return not self.alone and not (leg.outer == 0 and leg.inner in self.chains[leg.tensor][1:2])
 
-
-def layer_role(schedule: Schedule, name: str) -> Role:
+def layer_role(schedule: Schedule, tensors: Tensors, name: str) -> Role:
     """The role of a layer."""
     workload, structure = schedule.workload, schedule.machine.structure
     layer, group, fuses = workload[name], schedule.group_of[name].layers, structure.fuses or 0
     images: dict[int, dict[Image, Fraction]] = {0: {}, fuses: {}}
-    fused = {"W": Fraction(0), "I": Fraction(0)}
+    fused, parts, first = {"W": Fraction(0), "I": Fraction(0)}, list[Part](), 0
     for place, (operand, channels) in enumerate(zip(layer.inputs, workload.input_channels(layer), strict=True)):
         inside = operand.source in group
         if operand.port == "weight":
             fused["W"] += inside
         elif operand.port == "input":
-            share = Fraction(channels, layer.dims.G * layer.dims.C)
+            lines = data_lines(workload, layer, place)
+            parts.append(Part((first, first + channels), partial(tensors.operand, layer, place), lines, inside))
+            share, first = Fraction(channels, layer.dims.G * layer.dims.C), first + channels
             fused["I"] += share * inside
-            rows, cols = data_lines(workload, layer, place)
-            if rows[0] or cols[0] or rows[1] < layer.input_rows or cols[1] < layer.input_cols:
+            (top, bottom), (left, right) = lines
+            if top or left or bottom < layer.input_rows or right < layer.input_cols:
                 there = images[fuses if inside else 0]
-                there[rows, cols] = there.get((rows, cols), Fraction(0)) + share
+                there[lines] = there.get(lines, Fraction(0)) + share
     chains = {tensor: structure.keepers(tensor) for tensor in "WIO"}
     for tensor, share in fused.items():
         if share == 1:
             chains[tensor] = (fuses, *(node for node in chains[tensor] if node > fuses))
     readers = [edge.target in group for edge in workload.consumers[name]]
     drained = not readers or not all(readers)
-    return Role(fuses, len(group) == 1, fused, any(readers), drained, chains, images)
+    return Role(fuses, len(group) == 1, parts, fused, any(readers), drained, chains, images)

@@ -23,12 +23,6 @@ def execute(schedule: Schedule, *, seed: int = 0, progress: Progress | None = No
     same, and its overflows reported; one whose loops cannot be walked raises :class:`ExecutionError`. Repeated layers
     run once.
     """
-    # Tiles are small: threads of a matrix product would wait for each other longer than they work.
-    with threadpool_limits(limits=1, user_api="blas"):
-        return _execute(schedule, seed, progress)
-
-
-def _execute(schedule: Schedule, seed: int, progress: Progress | None) -> Execution:
     _require_order(schedule)
     start, done, total = perf_counter(), 0, sum(layer.macs for layer in schedule.workload.layers)
 
@@ -44,12 +38,14 @@ def _execute(schedule: Schedule, seed: int, progress: Progress | None) -> Execut
     peaks: list[Peak] = []
     mismatches: list[Mismatch] = []
     for group in schedule.groups:
-        for name in group.layers:
-            expected.stored[name] = direct_output(schedule.workload, schedule.workload[name], expected)
-            # An output that is never written stays wrong: no word is its own complement.
-            executed.stored[name] = np.invert(expected.stored[name])
-        run = GroupRun(schedule, group, executed)
-        run.run(tick)
+        # Tiles are small: threads of a matrix product would wait for each other longer than they work.
+        with threadpool_limits(limits=1, user_api="blas"):
+            for name in group.layers:
+                expected.stored[name] = direct_output(schedule.workload, schedule.workload[name], expected)
+                # An output that is never written stays wrong: no word is its own complement.
+                executed.stored[name] = np.invert(expected.stored[name])
+            run = GroupRun(schedule, group, executed)
+            run.run(tick)
         peaks += run.occupancy.peaks.values()
         for name in group.layers:
             layers[name] = run.result(name)

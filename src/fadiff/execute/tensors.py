@@ -27,6 +27,8 @@ Words = NDArray[np.int8]
 Floats = NDArray[np.float32 | np.float64]
 FloatType = type[np.float32 | np.float64]
 Span = tuple[int, int]
+Image = tuple[Span, Span]
+"""The rows and the columns of an operand, first and end, that are data: the others are padding."""
 
 MODULUS = 17
 LARGEST = MODULUS // 2
@@ -112,7 +114,7 @@ def reads_whole(producer: Layer, layer: Layer) -> bool:
     return reshaped and alone and layer.dims[4:] == (1, 1, 1, 1)
 
 
-def data_lines(workload: Workload, layer: Layer, place: int) -> tuple[Span, Span]:
+def data_lines(workload: Workload, layer: Layer, place: int) -> Image:
     """Rows and columns of an input, counted with padding, that are data."""
     operand = layer.inputs[place]
     if operand.source is None or operand.is_foreign:

@@ -5,7 +5,7 @@ of its input is padding, and on which of its sums are there already. So a block 
 Counts are vectors: steps, MACs, and the slots of each leg.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -13,29 +13,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fadiff.execute.legs import ALL, Image, Leg, Sums
+from fadiff.execute.legs import ALL, Leg, Sums
 from fadiff.execute.nest import IMAGE, REDUCED, RELEVANT, Block, C, Lanes, Loop, Nest, ceil_div
 from fadiff.execute.plan import Piece
+from fadiff.execute.role import Role
 
-Chains = Mapping[str, tuple[int, ...]]
 Counts = NDArray[np.int64]
 STEPS, MACS, FIRST_LEG = range(3)
 
 
 class Traffic:
-    """The walk over a layer's own loops.
+    """The walk over a layer's own loops."""
 
-    `chains` are the memories that each tensor passes, outermost first; `images` the parts of the input that have
-    padding, by the memory where they lie.
-    """
-
-    def __init__(self, nest: Nest, chains: Chains, images: Mapping[int, Iterable[Image]]) -> None:
+    def __init__(self, nest: Nest, role: Role) -> None:
         self.nest = nest
-        self.legs = [
-            Leg(nest, tensor, *ends, tuple(images.get(ends[0], ())) if tensor == "I" else ())
-            for tensor, chain in chains.items()
-            for ends in pairwise((*chain, nest.macs))
-        ]
+        chains = {tensor: pairwise((*chain, nest.macs)) for tensor, chain in role.chains.items()}
+        self.legs = [Leg(nest, role, tensor, *ends) for tensor, chain in chains.items() for ends in chain]
         self.slot = [FIRST_LEG + sum(leg.slots for leg in self.legs[:i]) for i in range(len(self.legs) + 1)]
         self._at = [[i for i, leg in enumerate(self.legs) if leg.place == item] for item in range(len(nest.items) + 1)]
         self._images = [image for leg in self.legs for image in leg.images]
@@ -82,15 +75,10 @@ class Traffic:
         here = self.nest.items[item]
         if isinstance(here, Lanes):
             return self.below(item + 1, block.dealt(here), sums)
-        total, alike, previous, before = self.zeros(), dict[object, Counts](), None, None
+        total, previous = self.zeros(), None
         for now, state in self.turns(item, block, sums):
-            where = (now.lens[here.dim], *self._where(item, now))
-            if (where, state, before) not in alike:
-                out = self.zeros()
-                inner = self._begin_turn(item, now, previous, state, out)
-                alike[where, state, before] = out + self.below(item + 1, now, inner)
-            total += alike[where, state, before]
-            previous, before = now, where
+            total += self.below(item + 1, now, self._begin_turn(item, now, previous, state, total))
+            previous = now
         return total
 
     def _begin_turn(self, item: int, block: Block, previous: Block | None, sums: Sums, out: Counts) -> Sums:
@@ -124,24 +112,22 @@ class Entry(NamedTuple):
 class SharedWalk:
     """The shared loops as one layer goes through them, piece by piece, with the transfers that stand in them.
 
-    `dims` are the layer's dims of the shared loops, outermost first; `forgets` the legs whose inner end other layers
-    use in between, so that nothing is left there. A loop counts if the pieces differ in its index.
+    `dims` are the layer's dims of the shared loops, outermost first. A loop counts if the pieces differ in its index.
     """
 
-    def __init__(self, traffic: Traffic, dims: Sequence[int], pieces: Sequence[Piece], forgets: frozenset[int]) -> None:
+    def __init__(self, traffic: Traffic, dims: Sequence[int], pieces: Sequence[Piece]) -> None:
         self.pieces = pieces
-        self._traffic, self._dims = traffic, dims
+        self.traffic, self._dims = traffic, dims
         self._running = [i for i in range(len(dims)) if len({piece.at[i] for piece in pieces}) > 1]
         # A shared loop over C, the channel loop of its consumer, goes on with the same sums.
         self._reduced = next((i for i in self._running if dims[i] == C), None)
-        self.entries = [self._entry(i, i in forgets) for i, leg in enumerate(traffic.legs) if leg.place == -1]
+        self.entries = [self._entry(i, leg) for i, leg in enumerate(traffic.legs) if leg.place == -1]
 
-    def _entry(self, number: int, forgets: bool) -> Entry:
-        nest, leg = self._traffic.nest, self._traffic.legs[number]
-        depth = max((i for i in self._running if forgets or self._dims[i] in RELEVANT[leg.tensor]), default=-1)
-        along = self._dims[self._running[-1]] if self._running else C
-        slides = leg.tensor == "I" and not forgets and not nest.loops(leg.inner) and nest.slides(leg.inner, along, -1)
-        return Entry(number, depth, slides)
+    def _entry(self, number: int, leg: Leg) -> Entry:
+        depth = max((i for i in self._running if leg.forgets or self._dims[i] in RELEVANT[leg.tensor]), default=-1)
+        along, nest = self._dims[self._running[-1]] if self._running else C, self.traffic.nest
+        lasts = leg.tensor == "I" and not leg.forgets and not nest.loops(leg.inner)
+        return Entry(number, depth, lasts and nest.slides(leg.inner, along, -1))
 
     def turned(self, number: int) -> int:
         """The outermost shared loop that has gone on since the piece before: -1 for the first piece."""
@@ -166,14 +152,14 @@ class SharedWalk:
             if entry.leg in due:
                 stay = self._reduced is not None and self._reduced > entry.depth
                 state = Sums(held, last or stay)
-                held = self._traffic.move(entry.leg, self.pieces[number].block, due[entry.leg], state, out).held
-            elif self._traffic.legs[entry.leg].tensor == "O":
+                held = self.traffic.move(entry.leg, self.pieces[number].block, due[entry.leg], state, out).held
+            elif self.traffic.legs[entry.leg].tensor == "O":
                 held = ALL
         return Sums(held, last)
 
     def total(self) -> Counts:
         """What all pieces move."""
-        out = self._traffic.zeros()
+        out = self.traffic.zeros()
         for number, piece in enumerate(self.pieces):
-            out += self._traffic.below(0, piece.block, self.begin_piece(number, out))
+            out += self.traffic.below(0, piece.block, self.begin_piece(number, out))
         return out

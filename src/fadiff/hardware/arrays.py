@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fadiff.hardware.machine import Machine
+from fadiff.hardware.machine import RATES, Machine
 
 
 class MachineArrays(NamedTuple):
@@ -49,25 +49,15 @@ class MachineArrays(NamedTuple):
 
 def pack_machine(machine: Machine) -> MachineArrays:
     """The numbers of a machine as NumPy float64 arrays."""
-    memories = machine.memories
 
-    def of_memories(values: list[float | None]) -> np.ndarray:
+    def of_memories(what: str) -> np.ndarray:
+        values = [getattr(memory, what) for memory in machine.memories]
         return np.array([inf if value is None else value for value in values], dtype=np.float64)
 
     return MachineArrays(
         lanes=np.array([axis.size for axis in machine.axes], dtype=np.float64),
-        usable_bytes=of_memories([memory.usable_bytes for memory in memories]),
-        word_bits=of_memories([memory.word_bits for memory in memories]),
-        words_per_cycle=of_memories([memory.words_per_cycle for memory in memories]),
-        read_words_per_cycle=of_memories([memory.read_words_per_cycle for memory in memories]),
-        write_words_per_cycle=of_memories([memory.write_words_per_cycle for memory in memories]),
-        read_pj=of_memories([memory.read_pj for memory in memories]),
-        write_pj=of_memories([memory.write_pj for memory in memories]),
+        **{what: of_memories(what) for what in ("usable_bytes", "word_bits", *RATES, "read_pj", "write_pj")},
         mac_pj=np.float64(machine.mac_pj),
-        bits_w=np.float64(machine.bits.W),
-        bits_i=np.float64(machine.bits.I),
-        bits_o=np.float64(machine.bits.O),
-        bits_sums=np.float64(machine.bits.sums),
-        bits_spilled=np.float64(machine.bits.spilled),
+        **{f"bits_{tensor.lower()}": np.float64(bits) for tensor, bits in vars(machine.bits).items()},
         serial=np.float64(machine.overlap == "none"),
     )

@@ -47,11 +47,6 @@ def load_machine(name_or_path: str) -> Machine:
     return read_machine(name_or_path).machine
 
 
-def describe_machine(name_or_path: str) -> str:
-    """The one line that a machine's file says about it."""
-    return read_machine(name_or_path).description
-
-
 def read_machine(name_or_path: str) -> MachineFile:
     """A machine by its built-in name, or from a YAML or JSON file, with what the file says about it."""
     known = builtin_machines()
@@ -69,7 +64,7 @@ def read_machine(name_or_path: str) -> MachineFile:
     data = parse(text, name_or_path)
     model = validate(NodesFileModel if _lists_nodes(data) else GemminiFileModel, data, name_or_path)
     try:
-        machine, filled = model.value()
+        machine, filled = model.filled_in()
         _check_room(machine)
     except MachineError as error:
         raise FileError(f"{name_or_path}: {error}") from None

@@ -8,22 +8,15 @@ It is a short form for hardware files, and the form of the `hardware` object in 
 is L3, the scratchpad L2, the accumulator of all columns together L1, and the registers are L0.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from fadiff.files import Strict
 from fadiff.hardware.energy_model import WIDTH_BITS
 from fadiff.hardware.machine import Machine, MachineError
-from fadiff.hardware.machine_json import AxisModel, MachineKeys
-from fadiff.hardware.nodes_file import (
-    AS_GEMMINI,
-    BitsFileModel,
-    FileKeys,
-    Filled,
-    MemoryFileModel,
-    NodesFileModel,
-)
+from fadiff.hardware.machine_json import MachineKeys, stated
+from fadiff.hardware.nodes_file import AS_GEMMINI, FileKeys, Filled, NodesFileModel
 from fadiff.hardware.quantities import Bytes, CapacityWithUnit, Count, Energy, Rate
 
 WORD_BITS = 8
@@ -44,47 +37,22 @@ ColDims = Annotated[list[Literal["K", "G"]], AfterValidator(_each_once)]
 
 
 class SpatialModel(Strict):
-    """The dims that may unroll over each axis of the array."""
-
-    rows: RowDims
-    cols: ColDims
-
-
-class WordsPerCycleModel(Strict):
-    """Rates; at L1 those of one column, in 32-bit words."""
-
-    L3: Rate
-    L2: Rate
-    L1_per_column: Rate
-
-
-class PicojoulesModel(Strict):
-    """Energy of one MAC, and of one access to a word of each level (at L1 a 32-bit word)."""
-
-    mac: Energy
-    L0: Energy
-    L1: Energy
-    L2: Energy
-    L3: Energy
-
-
-class SpatialFileModel(SpatialModel):
-    """As above; an axis not named takes the Gemminis' dims."""
+    """The dims that may unroll over each axis of the array; the Gemminis' unless named."""
 
     rows: RowDims = Field(default=["C"])
     cols: ColDims = Field(default=["K", "G"])
 
 
-class WordsPerCycleFileModel(Strict):
-    """Rates; where L2's is not given it feeds two words a cycle to each column of the array."""
+class WordsPerCycleModel(Strict):
+    """Rates; at L1 those of one column, in 32-bit words. L2 feeds two words a cycle to each column of the array."""
 
     L3: Rate = 8.0
     L2: Rate | None = None
     L1_per_column: Rate = 2.0
 
 
-class PicojoulesFileModel(Strict):
-    """Energies; all may be left out."""
+class PicojoulesModel(Strict):
+    """Energy of one MAC, and of one access to a word of each level (at L1 a 32-bit word)."""
 
     mac: Energy | None = None
     L0: Energy | None = None
@@ -93,109 +61,85 @@ class PicojoulesFileModel(Strict):
     L3: Energy | None = None
 
 
-class TemplateKeys(MachineKeys):
-    """What both forms of the template say in the same way."""
+class GemminiModel(MachineKeys):
+    """The complete `hardware` object of a schedule file of edition 1."""
 
     rows: Count
     cols: Count
+    l1_bytes: Bytes
+    l2_bytes: Bytes
+    spatial: Annotated[SpatialModel, stated("rows", "cols")]
+    words_per_cycle: Annotated[WordsPerCycleModel, stated("L3", "L2", "L1_per_column")]
+    pj: Annotated[PicojoulesModel, stated("mac", "L0", "L1", "L2", "L3")]
     spill_words: SpillWords = 4
     double_buffered: bool = False
 
-
-class GemminiModel(TemplateKeys):
-    """The complete `hardware` object of a schedule file of edition 1."""
-
-    l1_bytes: Bytes
-    l2_bytes: Bytes
-    spatial: SpatialModel
-    words_per_cycle: WordsPerCycleModel
-    pj: PicojoulesModel
-
     def value(self) -> Machine:
         """The machine that the object stands for."""
-        rates = WordsPerCycleFileModel(**self.words_per_cycle.model_dump())
-        pj = PicojoulesFileModel(**self.pj.model_dump())
-        return _nodes(self, self.l1_bytes, self.l2_bytes, self.spatial, rates, pj).value()[0]
+        return self.filled_in()[0]
+
+    def filled_in(self) -> tuple[Machine, Filled]:
+        """The machine, and how each energy that the file leaves out was found."""
+        return self._nodes(self.l1_bytes, self.l2_bytes).filled_in()
+
+    def _nodes(self, l1_bytes: int, l2_bytes: int) -> NodesFileModel:
+        """The list of nodes that the template stands for."""
+        if l1_bytes < self.cols:
+            raise MachineError(f"l1: {l1_bytes} bytes for {self.cols} columns: each column needs room for a sum")
+        rates, pj, buffers = self.words_per_cycle, self.pj, {"double_buffered": self.double_buffered}
+        scratchpad = {
+            "fuses": True,
+            "bytes": l2_bytes,
+            "words_per_cycle": 2.0 * self.cols if rates.L2 is None else rates.L2,
+            "row_bits": min(WORD_BITS * self.cols, WIDTH_BITS[1]),
+        }
+        accumulator = {
+            "bytes": l1_bytes // self.cols,
+            "word_bits": SUM_BITS,
+            "words_per_cycle": rates.L1_per_column,
+            "row_bits": SUM_BITS,
+        }
+        nodes = [
+            _memory("DRAM", "WIO", pj.L3, {"words_per_cycle": rates.L3}),
+            _memory("scratchpad", "WI", pj.L2, scratchpad | buffers),
+            {"axis": "cols", "size": self.cols, "dims": "".join(self.spatial.cols)},
+            _memory("accumulator", "O", pj.L1, accumulator | buffers),
+            {"axis": "rows", "size": self.rows, "dims": "".join(self.spatial.rows)},
+            _memory("registers", "W", REGISTER_PJ if pj.L0 is None else pj.L0, {"bytes": 1}),
+        ]
+        bits = {"sums": SUM_BITS, "spilled": WORD_BITS * self.spill_words}
+        machine = {key: getattr(self, key) for key in MachineKeys.model_fields}
+        return NodesFileModel.model_validate(machine | {"nodes": nodes, "bits": bits, "mac_pj": pj.mac})
 
 
-class GemminiFileModel(TemplateKeys, FileKeys):
+def _memory(name: str, keeps: str, pj: float | None, numbers: dict[str, Any]) -> dict[str, Any]:
+    energies = {} if pj is None else {"read_pj": pj, "write_pj": pj}
+    return {"memory": name, "keeps": keeps, **numbers, **energies}
+
+
+class GemminiFileModel(GemminiModel, FileKeys):
     """A hardware file in short keys: every complete object is one, and much may be left out."""
 
     l1: CapacityWithUnit | None = None
     l2: CapacityWithUnit | None = None
-    l1_bytes: Bytes | None = None
-    l2_bytes: Bytes | None = None
-    spatial: SpatialFileModel = SpatialFileModel()
-    words_per_cycle: WordsPerCycleFileModel = WordsPerCycleFileModel()
-    pj: PicojoulesFileModel = PicojoulesFileModel()
+    l1_bytes: Bytes = 0
+    l2_bytes: Bytes = 0
+    spatial: SpatialModel = SpatialModel()
+    words_per_cycle: WordsPerCycleModel = WordsPerCycleModel()
+    pj: PicojoulesModel = PicojoulesModel()
 
-    def value(self) -> tuple[Machine, Filled]:
+    def filled_in(self) -> tuple[Machine, Filled]:
         """The machine, and how each energy that the file leaves out was found."""
-        l1_bytes = _only_one("l1", self.l1, self.l1_bytes)
-        l2_bytes = _only_one("l2", self.l2, self.l2_bytes)
-        machine, filled = _nodes(self, l1_bytes, l2_bytes, self.spatial, self.words_per_cycle, self.pj).value()
+        l1_bytes, l2_bytes = _only_one("l1", self.l1, self.l1_bytes), _only_one("l2", self.l2, self.l2_bytes)
+        machine, filled = self._nodes(l1_bytes, l2_bytes).filled_in()
         register = {f"registers.{key}": AS_GEMMINI for key in ("read_pj", "write_pj") if self.pj.L0 is None}
         return machine, {**filled, **register}
 
 
-def _only_one(level: str, with_unit: int | None, in_bytes: int | None) -> int:
-    """A capacity in bytes from the two keys that may state it."""
-    if with_unit is not None and in_bytes is not None:
+def _only_one(level: str, with_unit: int | None, in_bytes: int) -> int:
+    """A capacity in bytes from the two keys that may state it, the second with 0 where it does not."""
+    if with_unit and in_bytes:
         raise MachineError(f"{level}: {level}_bytes is given too: keep one of the two")
-    capacity = with_unit if in_bytes is None else in_bytes
-    if capacity is None:
+    if not (with_unit or in_bytes):
         raise MachineError(f"{level}: this key is missing: add it, such as {level}: 64 KB")
-    return capacity
-
-
-def _nodes(
-    template: TemplateKeys,
-    l1_bytes: int,
-    l2_bytes: int,
-    spatial: SpatialModel,
-    rates: WordsPerCycleFileModel,
-    pj: PicojoulesFileModel,
-) -> NodesFileModel:
-    """The template as the list of nodes that it stands for."""
-    if l1_bytes < template.cols:
-        raise MachineError(f"l1: {l1_bytes} bytes for {template.cols} columns: each column needs room for a sum")
-    dram = MemoryFileModel(memory="DRAM", keeps="WIO", words_per_cycle=rates.L3, read_pj=pj.L3, write_pj=pj.L3)
-    scratchpad = MemoryFileModel(
-        memory="scratchpad",
-        keeps="WI",
-        fuses=True,
-        bytes=l2_bytes,
-        words_per_cycle=2.0 * template.cols if rates.L2 is None else rates.L2,
-        row_bits=min(WORD_BITS * template.cols, WIDTH_BITS[1]),
-        read_pj=pj.L2,
-        write_pj=pj.L2,
-        double_buffered=template.double_buffered,
-    )
-    accumulator = MemoryFileModel(
-        memory="accumulator",
-        keeps="O",
-        bytes=l1_bytes // template.cols,
-        word_bits=SUM_BITS,
-        words_per_cycle=rates.L1_per_column,
-        row_bits=SUM_BITS,
-        read_pj=pj.L1,
-        write_pj=pj.L1,
-        double_buffered=template.double_buffered,
-    )
-    register_pj = REGISTER_PJ if pj.L0 is None else pj.L0
-    registers = MemoryFileModel(memory="registers", keeps="W", bytes=1, read_pj=register_pj, write_pj=register_pj)
-    return NodesFileModel(
-        name=template.name,
-        overlap=template.overlap,
-        online_softmax=template.online_softmax,
-        bits=BitsFileModel(sums=SUM_BITS, spilled=WORD_BITS * template.spill_words),
-        mac_pj=pj.mac,
-        nodes=[
-            dram,
-            scratchpad,
-            AxisModel(axis="cols", size=template.cols, dims="".join(spatial.cols)),
-            accumulator,
-            AxisModel(axis="rows", size=template.rows, dims="".join(spatial.rows)),
-            registers,
-        ],
-    )
+    return with_unit or in_bytes

@@ -11,13 +11,15 @@ is a valid one: the constructors raise :class:`MachineError` with one sentence.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, isfinite, prod
+from math import inf, prod
 from typing import Literal
 
 from fadiff.errors import FadiffError
 from fadiff.workload.layer import DIMS, TENSORS
 
 Overlap = Literal["full", "none"]
+RATES = ("words_per_cycle", "read_words_per_cycle", "write_words_per_cycle")
+"""What may limit the accesses of a memory: all of them together, or reads and writes each on their own."""
 RESERVED_NAMES = frozenset({"order", "compute", "mac"})
 """Names that stand for something else: in a mapping of a schedule file, and among the terms of a cost."""
 
@@ -109,6 +111,12 @@ class Structure:
         """The outermost keeper of a tensor below the first memory; None if there is none."""
         return next(iter(self.keepers(tensor)[1:]), None)
 
+    @cached_property
+    def hands_over(self) -> int | None:
+        """The memory that fused outputs come from, finished: the outermost keeper of O further in than the one that
+        fuses; None where no two layers can be fused."""
+        return None if self.fuses is None else next((m for m in self.keepers("O") if m > self.fuses), None)
+
     def axes_between(self, outer: int, inner: int) -> tuple[int, ...]:
         """The axes further in than node `outer` and further out than node `inner`."""
         return tuple(axis for axis in self.axes if outer < axis < inner)
@@ -137,11 +145,10 @@ class Machine:
     @cached_property
     def structure(self) -> Structure:
         """The machine without its numbers."""
-        fuses = [i for i, node in enumerate(self.nodes) if isinstance(node, Memory) and node.fuses]
         return Structure(
             keeps=tuple(node.keeps if isinstance(node, Memory) else "" for node in self.nodes),
             dims=tuple("".join(DIMS) if isinstance(node, Memory) else node.dims for node in self.nodes),
-            fuses=fuses[0] if fuses else None,
+            fuses=next((i for i, node in enumerate(self.nodes) if isinstance(node, Memory) and node.fuses), None),
         )
 
     @cached_property
@@ -212,20 +219,14 @@ def _memory_problems(memory: Memory) -> Iterator[str]:
         yield f"{memory.name} keeps nothing, so nobody can reach it: say which of W, I, O it keeps, or take it out"
     if len(set(memory.keeps)) != len(memory.keeps) or not set(memory.keeps) <= set(TENSORS):
         yield f"{memory.name} keeps {memory.keeps!r}: name each of W, I, O at most once"
-    rates = (memory.read_words_per_cycle, memory.write_words_per_cycle)
-    if memory.words_per_cycle is not None and rates != (None, None):
+    if memory.words_per_cycle is not None and (memory.read_words_per_cycle or memory.write_words_per_cycle) is not None:
         yield f"{memory.name} has words_per_cycle and rates for reads or writes: keep one of the two"
-    for what, value in (
-        ("bytes", memory.bytes),
-        ("word_bits", memory.word_bits),
-        ("words_per_cycle", memory.words_per_cycle),
-        ("read_words_per_cycle", rates[0]),
-        ("write_words_per_cycle", rates[1]),
-    ):
+    for what in ("bytes", "word_bits", *RATES):
+        value: float | None = getattr(memory, what)
         if value is not None and not 0 < value < inf:
             yield f"{memory.name}: {what} is {value}: it must be positive and finite"
     for what, energy in (("read_pj", memory.read_pj), ("write_pj", memory.write_pj)):
-        if not (isfinite(energy) and energy >= 0):
+        if not 0 <= energy < inf:
             yield f"{memory.name}: {what} is {energy}: it must not be negative"
 
 
@@ -238,16 +239,15 @@ def _axis_problems(axis: Axis) -> Iterator[str]:
 
 def _fusion_problems(machine: Machine) -> Iterator[str]:
     """A memory that fuses is the outermost keeper of I below the first memory, with no axis above it."""
-    fusing = [i for i, node in enumerate(machine.nodes) if isinstance(node, Memory) and node.fuses]
+    fusing = [memory.name for memory in machine.memories if memory.fuses]
     if len(fusing) > 1:
-        told = " and ".join(machine.nodes[i].name for i in fusing)
-        yield f"{told} both say fuses: one memory may hold fused tensors"
-    for i in fusing[:1]:
-        name = machine.nodes[i].name
-        above = [node.name for node in machine.nodes[:i] if isinstance(node, Axis)]
+        yield f"{' and '.join(fusing)} both say fuses: one memory may hold fused tensors"
+    for name in fusing[:1]:
+        above = [node.name for node in machine.nodes[: machine.number[name]] if isinstance(node, Axis)]
         if above:
             yield f"{name} says fuses but axis {above[0]} is above it: only a memory that is there once can"
-        outer = next((m.name for m in machine.memories[1:] if "I" in m.keeps), None)
+        first, *others = machine.memories
+        outer = next((memory.name for memory in others if "I" in memory.keeps), None)
         if outer != name:
-            wanted = f"{outer} keeps I further out" if outer and i else "it does not keep I"
-            yield f"{name} says fuses but {wanted}: only the outermost keeper of I below {machine.nodes[0].name} can"
+            wanted = f"{outer} keeps I further out" if outer and name != first.name else "it does not keep I"
+            yield f"{name} says fuses but {wanted}: only the outermost keeper of I below {first.name} can"

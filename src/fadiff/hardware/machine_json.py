@@ -3,28 +3,43 @@
 Nothing is left to a network or a built-in file: whoever holds a schedule file has every number that its cost needs.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator, ValidationError
+from pydantic_core import InitErrorDetails
 
 from fadiff.files import Strict
 from fadiff.hardware.machine import Axis, Bits, Machine, Memory, Overlap
 from fadiff.hardware.quantities import Bytes, Count, Energy, Name, Rate
 
+Part = TypeVar("Part", bound=Strict)
+
+
+def stated(*keys: str) -> AfterValidator:
+    """Refuses a part of a file that leaves one of these keys to its default."""
+
+    def check(part: Part) -> Part:
+        left_out = [key for key in keys if key not in part.model_fields_set or getattr(part, key) is None]
+        if left_out:
+            missing = [InitErrorDetails(type="missing", loc=(key,), input=part) for key in left_out]
+            raise ValidationError.from_exception_data(type(part).__name__, missing)
+        return part
+
+    return AfterValidator(check)
+
 
 class BitsModel(Strict):
     """Widths of a value; a spilled sum is as wide as any other sum unless it says so."""
 
-    W: Count
-    I: Count  # noqa: E741  (the tensor's name)
-    O: Count  # noqa: E741  (the tensor's name)
-    sums: Count
+    W: Count = 8
+    I: Count = 8  # noqa: E741  (the tensor's name)
+    O: Count = 8  # noqa: E741  (the tensor's name)
+    sums: Count = 32
     spilled: Annotated[int, Field(ge=0, le=2**23)] | None = None
 
     def value(self) -> Bits:
         """The checked value."""
-        spilled = self.sums if self.spilled is None else self.spilled
-        return Bits(W=self.W, I=self.I, O=self.O, sums=self.sums, spilled=spilled)
+        return Bits(**{"spilled": self.sums, **self.model_dump(exclude_none=True)})
 
 
 class AxisModel(Strict):
@@ -39,55 +54,40 @@ class AxisModel(Strict):
         return Axis(self.axis, self.size, self.dims)
 
 
-class MemoryKeys(Strict):
-    """What every file says of a memory in the same way."""
+class MemoryModel(Strict):
+    """A memory with all its numbers."""
 
     memory: Name
     keeps: str
     fuses: bool = False
+    bytes: Bytes | None = None
+    word_bits: Count
     words_per_cycle: Rate | None = None
     read_words_per_cycle: Rate | None = None
     write_words_per_cycle: Rate | None = None
-    double_buffered: bool = False
-
-    def with_numbers(self, size_bytes: int | None, word_bits: int, read_pj: float, write_pj: float) -> Memory:
-        """The memory, with the numbers that files say in different ways."""
-        return Memory(
-            name=self.memory,
-            keeps=self.keeps,
-            read_pj=read_pj,
-            write_pj=write_pj,
-            bytes=size_bytes,
-            word_bits=word_bits,
-            words_per_cycle=self.words_per_cycle,
-            read_words_per_cycle=self.read_words_per_cycle,
-            write_words_per_cycle=self.write_words_per_cycle,
-            double_buffered=self.double_buffered,
-            fuses=self.fuses,
-        )
-
-
-class MemoryModel(MemoryKeys):
-    """A memory with all its numbers."""
-
-    bytes: Bytes | None = None
-    word_bits: Count
     read_pj: Energy
     write_pj: Energy
+    double_buffered: bool = False
 
     def value(self) -> Memory:
         """The checked value."""
-        return self.with_numbers(self.bytes, self.word_bits, self.read_pj, self.write_pj)
+        numbers = {key: getattr(self, key) for key in MemoryModel.model_fields if key != "memory"}
+        return Memory(name=self.memory, **numbers)
 
 
-def is_axis(node: object) -> bool:
-    """Whether a node of a file is an axis, by its keys. Any other node should be a memory."""
-    return isinstance(node, AxisModel) or (isinstance(node, dict) and "axis" in node)
+AnyMemory = TypeVar("AnyMemory", bound=MemoryModel)
 
 
-def _node(data: object) -> MemoryModel | AxisModel:
-    # What either model finds wrong keeps its own place in the file, without a word about the other one.
-    return (AxisModel if is_axis(data) else MemoryModel).model_validate(data)
+def node_as(memory: type[AnyMemory]) -> PlainValidator:
+    """Reads a node as an axis where it says so, else as this kind of memory.
+
+    What is wrong with it keeps its own place in the file, without a word about the kind that it is not.
+    """
+
+    def read(data: object) -> AnyMemory | AxisModel:
+        return (AxisModel if isinstance(data, dict) and "axis" in data else memory).model_validate(data)
+
+    return PlainValidator(read)
 
 
 class MachineKeys(Strict):
@@ -101,20 +101,14 @@ class MachineKeys(Strict):
 class MachineModel(MachineKeys):
     """A machine with all its numbers."""
 
-    bits: BitsModel
+    bits: Annotated[BitsModel, stated("W", "I", "O", "sums")]
     mac_pj: Energy
-    nodes: list[Annotated[MemoryModel | AxisModel, PlainValidator(_node)]]
+    nodes: list[Annotated[MemoryModel | AxisModel, node_as(MemoryModel)]]
 
     def value(self) -> Machine:
         """The checked value."""
-        return Machine(
-            name=self.name,
-            nodes=tuple(node.value() for node in self.nodes),
-            mac_pj=self.mac_pj,
-            bits=self.bits.value(),
-            overlap=self.overlap,
-            online_softmax=self.online_softmax,
-        )
+        nodes = tuple(node.value() for node in self.nodes)
+        return Machine(self.name, nodes, self.mac_pj, self.bits.value(), self.overlap, self.online_softmax)
 
 
 def machine_to_json(machine: Machine) -> dict[str, Any]:
@@ -135,24 +129,11 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 def _memory(memory: Memory) -> dict[str, Any]:
     """A memory; rates that are not limited and flags that are not set are left out."""
-    numbers = {
-        "bytes": memory.bytes,
-        "word_bits": memory.word_bits,
-        "words_per_cycle": memory.words_per_cycle,
-        "read_words_per_cycle": memory.read_words_per_cycle,
-        "write_words_per_cycle": memory.write_words_per_cycle,
-        "read_pj": memory.read_pj,
-        "write_pj": memory.write_pj,
-    }
-    return {
-        "memory": memory.name,
-        "keeps": memory.keeps,
-        **({"fuses": True} if memory.fuses else {}),
-        **{key: _plain(value) for key, value in numbers.items() if value is not None},
-        **({"double_buffered": True} if memory.double_buffered else {}),
-    }
+    values = {"memory": memory.name, **vars(memory)}
+    told = {key: values[key] for key in MemoryModel.model_fields}
+    return {key: _plain(value) for key, value in told.items() if value is not None and value is not False}
 
 
-def _plain(value: float) -> int | float:
-    """A whole number without its decimal point."""
-    return int(value) if float(value).is_integer() else value
+def _plain(value: Any) -> Any:  # noqa: ANN401  (any JSON value)
+    """A whole number without its decimal point, anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

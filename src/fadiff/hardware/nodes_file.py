@@ -9,13 +9,14 @@ Every complete `hardware` object of a schedule file is such a file too. What a f
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field, PlainValidator
+from pydantic import Field
 
 from fadiff.hardware.energy_model import row_bits, word_pj
-from fadiff.hardware.machine import Axis, Machine, Memory
-from fadiff.hardware.machine_json import AxisModel, BitsModel, MachineKeys, MemoryKeys, is_axis
+from fadiff.hardware.machine import Machine, Memory, Node
+from fadiff.hardware.machine_json import AxisModel, BitsModel, MachineKeys, MemoryModel, node_as
 from fadiff.hardware.quantities import Capacity, Count, Energy
 
 MAC_PJ = 0.5608
@@ -34,48 +35,33 @@ Filled = Mapping[str, str]
 """How each energy that a file leaves out was found, by its place: `mac_pj`, `scratchpad.read_pj`."""
 
 
-class BitsFileModel(BitsModel):
-    """Widths of a value; 8 bits and sums of 32 unless the file says otherwise."""
-
-    W: Count = 8
-    I: Count = 8  # noqa: E741  (the tensor's name)
-    O: Count = 8  # noqa: E741  (the tensor's name)
-    sums: Count = 32
-
-
-class MemoryFileModel(MemoryKeys):
+class MemoryFileModel(MemoryModel):
     """A memory whose energies may be left out; `row_bits` is the width of a physical row, where it is known."""
 
     bytes: Capacity | None = None
     word_bits: Count = 8
     row_bits: Count | None = None
-    read_pj: Energy | None = None
-    write_pj: Energy | None = None
+    read_pj: Energy = 0.0
+    write_pj: Energy = 0.0
 
-    def value(self) -> tuple[Memory, Filled]:
-        """The memory, and how its energies were found."""
-        if self.read_pj is not None:
+    def filled_in(self) -> tuple[Memory, Filled]:
+        """The memory, and how the energies that the file leaves out were found."""
+        if "read_pj" in self.model_fields_set:
             pj, how = self.read_pj, "as reading"
-        elif self.write_pj is not None:
+        elif "write_pj" in self.model_fields_set:
             pj, how = self.write_pj, "as writing"
         elif self.bytes is None:
             pj, how = FIRST_MEMORY_PJ_PER_BIT * self.word_bits, FROM_BITS
         else:
             pj, how = self._network_pj(self.bytes), FROM_CAPACITY
-        read_pj = pj if self.read_pj is None else self.read_pj
-        write_pj = pj if self.write_pj is None else self.write_pj
-        left_out = [key for key in ("read_pj", "write_pj") if getattr(self, key) is None]
-        memory = self.with_numbers(self.bytes, self.word_bits, read_pj, write_pj)
+        left_out = [key for key in ("read_pj", "write_pj") if key not in self.model_fields_set]
+        memory = replace(self.value(), **dict.fromkeys(left_out, pj))
         return memory, {f"{self.memory}.{key}": how for key in left_out}
 
     def _network_pj(self, size_bytes: int) -> float:
         rates = (self.words_per_cycle, self.read_words_per_cycle, self.write_words_per_cycle)
         width = row_bits(self.word_bits, *rates) if self.row_bits is None else float(self.row_bits)
         return round(float(word_pj(float(size_bytes), float(self.word_bits), width)), NETWORK_PJ_DECIMALS)
-
-
-def _node(data: object) -> MemoryFileModel | AxisModel:
-    return (AxisModel if is_axis(data) else MemoryFileModel).model_validate(data)
 
 
 class FileKeys(MachineKeys):
@@ -89,27 +75,21 @@ class FileKeys(MachineKeys):
 class NodesFileModel(FileKeys):
     """A machine as a list of nodes, from the outermost memory to the multipliers."""
 
-    nodes: list[Annotated[MemoryFileModel | AxisModel, PlainValidator(_node)]]
-    bits: BitsFileModel = BitsFileModel()
+    nodes: list[Annotated[MemoryFileModel | AxisModel, node_as(MemoryFileModel)]]
+    bits: BitsModel = BitsModel()
     mac_pj: Energy | None = None
 
-    def value(self) -> tuple[Machine, Filled]:
+    def filled_in(self) -> tuple[Machine, Filled]:
         """The machine, and how each energy that the file leaves out was found."""
-        nodes: list[Memory | Axis] = []
+        nodes: list[Node] = []
         filled = {"mac_pj": AS_GEMMINI} if self.mac_pj is None else {}
         for node in self.nodes:
             if isinstance(node, AxisModel):
                 nodes.append(node.value())
             else:
-                memory, how = node.value()
+                memory, how = node.filled_in()
                 nodes.append(memory)
                 filled |= how
-        machine = Machine(
-            name=self.name,
-            nodes=tuple(nodes),
-            mac_pj=MAC_PJ if self.mac_pj is None else self.mac_pj,
-            bits=self.bits.value(),
-            overlap=self.overlap,
-            online_softmax=self.online_softmax,
-        )
+        mac_pj = MAC_PJ if self.mac_pj is None else self.mac_pj
+        machine = Machine(self.name, tuple(nodes), mac_pj, self.bits.value(), self.overlap, self.online_softmax)
         return machine, filled

@@ -13,7 +13,7 @@ All traffic follows from one number. With the nodes of a dim d from the outermos
         count(\min(D, x)) & \text{it is not}\end{cases}
 
 is the number of different combinations of the indices of d at the nodes in A. Where factors multiply to the size it is
-their product; its gradient is always that of the product.
+their product.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -39,6 +39,8 @@ RELEVANT_DIMS = {tensor: tuple(DIMS.index(dim) for dim in dims) for tensor, dims
 IRRELEVANT_DIMS = {t: tuple(d for d in range(8) if d not in dims) for t, dims in RELEVANT_DIMS.items()}
 IMAGE_DIMS = ((P, R), (Q, S))
 """Rows and columns of I: the dim of the output and the dim of the kernel that span them."""
+PLAIN_DIMS = RELEVANT_DIMS | {"I": (G, N, C)}
+"""Relevant dims whose sizes multiply to the values of a tensor, of I to those of a row and a column."""
 SHARED = -1
 """The place of a group's shared loops, above the first node."""
 SHARED_DIMS = (G, N, K, C, P, Q)
@@ -70,8 +72,6 @@ class Members:
 
     key: tuple[object, ...]
     holds: Callable[[Loop], Mask]
-    degree: Callable[[Loop], Array] | None = None
-    """To what degree a loop is in the set, in [0, 1], where a smooth gradient is wanted."""
 
 
 ALL = Members(("all",), lambda _: True)
@@ -82,12 +82,7 @@ ALL = Members(("all",), lambda _: True)
 class Nest:
     """The nests of layers (on the last axis) on a machine of one structure.
 
-    `alone` promises that no layer shares loops with others: half of the work. `gradient` lets derivatives through
-    counts: that of the product of factors, which is flat where a loop has one trip; or a smooth one, which sees that
-    a first trip over a relevant dim makes every loop outside it count:
-
-    .. math:: \\log count \\approx \\sum_l a_l \\log t_l, \\qquad
-        a_l = 1 - \\prod_{r\\ relevant,\\ inside\\ l} 1 / t_r\\quad (irrelevant\\ l)
+    `alone` promises that no layer shares loops with others: half of the work.
     """
 
     structure: Structure
@@ -95,7 +90,6 @@ class Nest:
     mapping: MappingArrays
     fusion: Fusion
     alone: bool = False
-    gradient: Literal["none", "product", "smooth"] = "none"
     known: dict[tuple[object, ...], Any] = field(default_factory=dict[tuple[object, ...], Any], compare=False)
     """What was computed before: many flows ask for the same counts."""
 
@@ -193,7 +187,7 @@ class Nest:
         return self._once(("count", dim, inside.key, taking), lambda: self._count(dim, inside, taking))
 
     def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
-        xp, fusion = self.xp, self.fusion
+        xp = self.xp
         temporal = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim}
         nodes = self.nodes_of(dim)
         members = [temporal.get(node, node in axes) for node in nodes]
@@ -206,19 +200,10 @@ class Nest:
                 seen = xp.where(digits[at] > 0, full, counts[i])
                 counts[i] = _choose(xp, members[at], digits[at] * full + counts[i], seen)
             full = _choose(xp, members[at], full * self.mapping.factors[nodes[at]][dim], full)
-        exact = counts[0]
-        if len(counts) > 1:
-            tiles = xp.floor(self.layers.size[dim] / fusion.tile[dim])
-            exact = _choose(xp, temporal[SHARED], tiles * counts[0] + counts[1], exact)
-            full = _choose(xp, temporal[SHARED], full * fusion.shared[dim], full)
-        if self.gradient == "none" or xp is np:
-            return exact
-        from jax.lax import stop_gradient
-
-        if self.gradient == "smooth" and inside.degree is not None:
-            lanes = self.spread((dim,), axes)
-            full = lanes * product([loop.trips ** inside.degree(loop) for loop in self.loops if loop.dim == dim])
-        return full * stop_gradient(exact / full)
+        if len(counts) == 1:
+            return counts[0]
+        tiles = xp.floor(self.layers.size[dim] / self.fusion.tile[dim])
+        return _choose(xp, temporal[SHARED], tiles * counts[0] + counts[1], counts[0])
 
     def digits(self, dim: int) -> list[tuple[list[Array], list[Array]]]:
         """Of a tile, and of the last, cut one: how often the extent below each node of a dim goes into it, and what is
@@ -242,44 +227,52 @@ class Nest:
         """Compute cycles: the product over all dims of count(d; all temporal loops)."""
         return product([self.count(d, ALL, ()) for d in range(8)])
 
+    def up(self, tensor: str, memory: int) -> Members:
+        """up(T, m): the loops above a memory that are not inside `last`."""
+        last = self.last(tensor, memory)
+        return Members(("up", tensor, memory), lambda loop: loop.rank <= last if loop.node < memory else False)
+
     def past(self, tensor: str, memory: int, axes: Sequence[int]) -> Array:
-        """Values of W or O that pass a memory, with the lanes of some axes each on their own.
+        """Values of a tensor that pass a memory, with the lanes of some axes each on their own; of I those of a row and
+        a column.
 
         .. math:: past(T, m, B) = \\prod_{d\\ relevant} size(d) \\prod_{d\\ irrelevant} count(d;\\ up(T, m), B)
 
-        up(T, m) are the loops not inside `last`: relevant dims add up to the whole tensor, irrelevant loops outside
-        repeat it, irrelevant lanes copy it.
+        Relevant dims add up to the whole tensor, irrelevant loops outside `last` repeat it, irrelevant lanes copy it.
         """
-        return self._whole(RELEVANT_DIMS[tensor]) * self._repeats(tensor, memory, axes)
+        return self._whole(PLAIN_DIMS[tensor]) * self._repeats(tensor, self.up(tensor, memory), axes)
 
     def _whole(self, dims: Sequence[int]) -> Array:
         return product([self.layers.size[d] for d in dims])
 
-    def _repeats(self, tensor: str, memory: int, axes: Sequence[int]) -> Array:
-        last = self.last(tensor, memory)
-        up = Members(
-            ("up", tensor, memory),
-            lambda loop: loop.rank <= last if loop.node < memory else False,
-            lambda loop: self._degree(tensor, memory, loop),
-        )
-        return product([self.count(d, up, axes) for d in IRRELEVANT_DIMS[tensor]])
+    def _repeats(self, tensor: str, inside: Members, axes: Sequence[int]) -> Array:
+        return product([self.count(d, inside, axes) for d in IRRELEVANT_DIMS[tensor]])
 
-    def _degree(self, tensor: str, memory: int, loop: Loop) -> Array:
-        """To what degree an irrelevant loop repeats a tensor: 1 - the product of 1/t over relevant ones inside it."""
-        xp = self.xp
-        if loop.node >= memory:
-            return xp.zeros_like(loop.trips)
-        relevant = [other for other in self.loops_above(memory) if other.dim in RELEVANT_DIMS[tensor]]
-        inside = product([xp.where(other.rank > loop.rank, 1 / other.trips, 1) for other in relevant])
-        if loop.node == SHARED and memory != self.structure.home(tensor):
-            return 1 - inside * (self.fusion.grouped < 0.5)
-        return 1 - inside
+    def moved(self, tensor: str, memory: int, parent: int) -> tuple[Array, Array]:
+        """Values of a tensor that pass a keeper: at all its instances, and at its parent keeper.
+
+        Lanes between the two that want the same values are served by one read, and their sums are added on the way.
+        """
+        within = self.structure.axes_between(SHARED, memory)
+        here, outside = (
+            self.past(tensor, memory, axes) for axes in (within, self.structure.axes_between(SHARED, parent))
+        )
+        for image in (0, 1) if tensor == "I" else ():
+            lines = self._lines(memory, image, within)
+            twice = self._coinciding_tiles(image, self.structure.axes_between(parent, memory), memory)
+            here = here * lines
+            outside = outside * (lines if twice is None else lines - twice * self.box(memory)[image])
+        return here, outside
 
     def used(self, tensor: str, keeper: int) -> Array:
-        """Values that the MACs read from (W) or add to (O) the innermost keeper: each lane below takes the same."""
-        axes = self.structure.axes_between(SHARED, keeper)
-        repeats = product([self.count(d, ALL, axes) for d in IRRELEVANT_DIMS[tensor]])
-        return self._whole(RELEVANT_DIMS[tensor]) * repeats
+        """Values that the MACs read from (W, I) or add to (O) the innermost keeper: each lane below takes the same."""
+        axes, end = self.structure.axes_between(SHARED, keeper), len(self.structure.keeps)
+        values = self._whole(PLAIN_DIMS[tensor]) * self._repeats(tensor, ALL, axes)
+        for image, dims in enumerate(IMAGE_DIMS) if tensor == "I" else ():
+            lines = self._whole(dims)
+            twice = self._coinciding_tiles(image, self.structure.axes_between(keeper, end), end)
+            values = values * (lines if twice is None else lines - twice)
+        return values
 
     # The input: rows and columns of its tiles' boxes.
 
@@ -311,33 +304,6 @@ class Nest:
         if loop.node == SHARED and memory != self.structure.home("I"):
             here = here & (self.fusion.grouped < 0.5)
         return here
-
-    def input_past(self, memory: int, parent: int) -> tuple[Array, Array]:
-        """Values of I written to all instances of a keeper, and read for them at its parent keeper.
-
-        Lanes between the two that want the same tile are served by one read.
-        """
-        written_axes = self.structure.axes_between(SHARED, memory)
-        read_axes = self.structure.axes_between(SHARED, parent)
-        written = self._whole((G, N, C)) * self._repeats("I", memory, written_axes)
-        read = self._whole((G, N, C)) * self._repeats("I", memory, read_axes)
-        box = self.box(memory)
-        for image in (0, 1):
-            lines = self._lines(memory, image, written_axes)
-            written = written * lines
-            twice = self._coinciding_tiles(image, self.structure.axes_between(parent, memory), memory)
-            read = read * (lines if twice is None else lines - twice * box[image])
-        return written, read
-
-    def input_used(self, keeper: int) -> Array:
-        """Values of I that the MACs read from its innermost keeper."""
-        axes, end = self.structure.axes_between(SHARED, keeper), len(self.structure.keeps)
-        values = self._whole((G, N, C)) * self.count(K, ALL, axes)
-        for image, dims in enumerate(IMAGE_DIMS):
-            lines = self._whole(dims)
-            twice = self._coinciding_tiles(image, self.structure.axes_between(keeper, end), end)
-            values = values * (lines if twice is None else lines - twice)
-        return values
 
     def _lines(self, memory: int, image: int, axes: Sequence[int]) -> Array:
         """Rows (image 0) or columns (1) of I that pass a memory: the heights of all tiles' boxes added up.

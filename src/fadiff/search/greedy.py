@@ -14,16 +14,18 @@ import numpy as np
 from fadiff.errors import FadiffError
 from fadiff.schedule import Group, Schedule
 from fadiff.search.exact.assemble import to_mapping
-from fadiff.search.exact.climb import Mapped, Moves, moved, price
+from fadiff.search.exact.climb import Mapped, Moves, best_of, moved, price
 from fadiff.search.exact.conditions import NO_MOVE, Condition, Task, as_moves, order_moves
-from fadiff.search.exact.menus import Menu, full_array, outermost, subset
+from fadiff.search.exact.menus import full_array, outermost
 from fadiff.search.space import prime_factors, settle
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
     from jax import Array
+    from jaxtyping import Float
 
     from fadiff.hardware import Machine
+    from fadiff.schedule import Mapping
     from fadiff.workload import Workload
 
 LARGEST_PRIME = 47
@@ -35,22 +37,21 @@ def greedy(workload: Workload, machine: Machine) -> Schedule:
     task = Task(workload, machine, dtype=np.float64)
     conditions = {layer.name: task.alone(layer.name) for layer in workload.layers if layer.is_mac}
     different = list(dict.fromkeys(conditions.values()))
-    menus = _climb(task, different) if different else {}
-    mappings = {name: to_mapping(task, condition, menus[condition]) for name, condition in conditions.items()}
+    found = _climb(task, different) if different else {}
+    mappings = {name: found[condition] for name, condition in conditions.items()}
     groups = tuple(Group((name,)) for name in workload.topological)
     return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"})
 
 
-def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Menu]:
+def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Mapping]:
     """A mapping of each layer on its own."""
     rows = task.rows(conditions, [task.all_room] * len(conditions), (1.0, 1.0))
     tile, moves = rows.fusion.tile, _steps(task, conditions)
 
     def priced(factors: Array, order: Array, near: Mapped | None = None) -> Mapped:
         """Prices near a mapping: relative changes of energy and latency added up."""
-        weighed = (
-            rows if near is None else rows._replace(energy_weight=1 / near.energy_pj, cycles_weight=1 / near.cycles)
-        )
+        weights = {} if near is None else {"energy_weight": 1 / near.energy_pj, "cycles_weight": 1 / near.cycles}
+        weighed = rows._replace(**weights)
         return price(task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)
 
     def start(factors: list[np.ndarray]) -> Mapped:
@@ -59,16 +60,15 @@ def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Menu]:
 
     best = start([full_array(task, condition).factors for condition in conditions])
     best = _where(np.isfinite(best.price), best, start([outermost(task).factors] * len(conditions)))
-    if not np.isfinite(best.price).all():
-        raise FadiffError(_too_large(task, conditions[int(np.argmin(np.isfinite(best.price)))]))
+    if np.isinf(best.price).any():
+        stuck = int(np.isinf(best.price).argmax())
+        raise FadiffError(_too_large(task, conditions[stuck], best.running[:, stuck]))
     while True:
-        tried = priced(*moved(best.factors[:, :, None], best.order[:, None], moves, tile[:, None]), best)
-        chosen = np.asarray(tried.price).argmin(axis=0)
-        taken = Mapped(*(values[..., chosen, np.arange(len(conditions))] for values in tried))
+        taken = best_of(priced(*moved(best.factors[:, :, None], best.order[:, None], moves, tile[:, None]), best))
         falls = np.asarray(taken.energy_pj * taken.cycles < best.energy_pj * best.cycles * (1 - 1e-9))
         better = falls & np.isfinite(taken.price)
         if not better.any():
-            return {condition: subset(best, slice(i, i + 1)) for i, condition in enumerate(conditions)}
+            return {condition: to_mapping(task, condition, best, i) for i, condition in enumerate(conditions)}
         best = _where(better, taken, best)
 
 
@@ -90,18 +90,13 @@ def _steps(task: Task, conditions: list[Condition]) -> Moves:
     return as_moves(np.array(steps).T[:, :, None])
 
 
-def _too_large(task: Task, condition: Condition) -> str:
-    """What a layer that fits in no way lacks, with tiles of one value."""
-    machine, name = task.machine, task.layer(condition).name
-    innermost = machine.structure.keepers("O")[-1]
-    lacks: list[str] = []
-    for node, memory in zip(machine.structure.memories[1:], machine.memories[1:], strict=True):
-        of_o = machine.bits.sums if node == innermost else machine.bits.O
-        bits = {"W": machine.bits.W, "I": machine.bits.I, "O": of_o}
-        needed = sum(bits[tensor] for tensor in memory.keeps) / 8
-        if needed > memory.usable_bytes:
-            lacks.append(
-                f"{needed:g} bytes of {memory.name} for one value of {' and '.join(memory.keeps)}, "
-                f"{memory.usable_bytes:g} are there ({needed - memory.usable_bytes:g} too few)"
-            )
-    return f"layer {name!r} fits {machine.name} in no way: it needs {' and '.join(lacks)}"
+def _too_large(task: Task, condition: Condition, needed: Float[np.ndarray, " memories"]) -> str:
+    """What a layer that fits in no way lacks; `needed` are the bytes that tiles of one value take."""
+    lacks = [
+        f"{size:g} bytes of {memory.name} for one value of {' and '.join(memory.keeps)}, "
+        f"{memory.usable_bytes:g} are there ({size - memory.usable_bytes:g} too few)"
+        for size, memory in zip(needed, task.machine.memories[1:], strict=True)
+        if size > memory.usable_bytes
+    ]
+    name = task.layer(condition).name
+    return f"layer {name!r} fits {task.machine.name} in no way: it needs {' and '.join(lacks)}"

@@ -18,7 +18,7 @@ from fadiff.search.driver import price_weights
 from fadiff.search.exact import assemble
 from fadiff.search.exact.assemble import cut, fill, fits, to_schedule
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import Menu, size_of, subset
+from fadiff.search.exact.menus import Menu, join, size_of, subset
 from fadiff.search.exact.plans import Plan, alone, plans
 from search.exact.rows import GROUPS, conditions_in, drawn, priced, rough_menus
 from search.exhaustive import buffer_bytes
@@ -59,11 +59,11 @@ def menus_for(random, task, plan, most=6):
 def fit_together(task, plan, chosen) -> bool:
     """By the book: in every memory, at every step."""
     for memory, usable in enumerate(task.all_room.running):
-        for step in range(len(chosen)):
-            held = chosen[step].running[memory, 0]
-            held += sum(other.kept[memory, 0] for i, other in enumerate(chosen) if i != step)
+        for step in range(size_of(chosen)):
+            held = chosen.running[memory, step]
+            held += sum(kept for i, kept in enumerate(chosen.kept[memory]) if i != step)
             held += plan.live_bytes[step] if memory == task.fusing else 0
-            held += sum(other.waiting[memory, 0] for other in chosen[1:]) if step == 0 else 0
+            held += sum(chosen.waiting[memory, 1:]) if step == 0 else 0
             if held > usable:
                 return False
     return True
@@ -74,10 +74,10 @@ def cheapest(task, plan, menus) -> float:
     least = np.inf
     mine = [menus[condition] for condition in plan.conditions]
     for picked in product(*(range(size_of(menu)) for menu in mine)):
-        chosen = [subset(menu, slice(i, i + 1)) for menu, i in zip(mine, picked, strict=True)]
+        chosen = join([subset(menu, [i]) for menu, i in zip(mine, picked, strict=True)])
         if fit_together(task, plan, chosen):
             repeats = [task.layer(condition).repeat for condition in plan.conditions]
-            paid = [(WEIGHTS[0] * c.energy_pj[0] + WEIGHTS[1] * c.cycles[0]) for c in chosen]
+            paid = WEIGHTS[0] * chosen.energy_pj + WEIGHTS[1] * chosen.cycles
             least = min(least, float(np.dot(paid, repeats)))
     return least
 
@@ -147,12 +147,12 @@ def test_a_group_with_a_layer_that_has_no_mapping_is_not_filled(counts):
 # Whether mappings fit together is what the rule *fits* says.
 
 
-def as_menus(task, schedule, one):
+def as_menu(task, schedule, one):
     """The mappings of a group's layers, one each; sums hold nothing."""
     names = list(conditions_in(task, schedule))
     found = priced(task, schedule, [task.all_room] * len(names), WEIGHTS)
     nothing = Menu(*(np.zeros_like(values[..., :1]) for values in found))
-    return [subset(found, slice(names.index(n), names.index(n) + 1)) if n in names else nothing for n in one.layers]
+    return join([subset(found, [names.index(n)]) if n in names else nothing for n in one.layers])
 
 
 @pytest.mark.parametrize("machine", [GEMMINI, FLAT, EYERISS, SIMBA], ids=lambda machine: machine.name)
@@ -175,7 +175,7 @@ def test_mappings_fit_together_where_the_rule_says_so(machine):
             conditions = tuple(conditions_in(task, small).get(n) for n in one.layers)
             plan = Plan(one, conditions, tuple(buffer_bytes(schedule.workload, small.machine, one)))
             expected = not [v for v in rules.fits(rules.Examined(small)) if v.layers == one.layers]
-            assert fits(task, plan, as_menus(task, small, one)) == expected
+            assert fits(task, plan, as_menu(task, small, one)) == expected
             fitting, failing = fitting + expected, failing + (not expected)
     assert min(fitting, failing) > 10
 

@@ -67,14 +67,14 @@ def test_pinned_weights_are_all_at_home():
     assert (dims["K"], dims["C"], dims["R"], dims["S"]) == (4, 4, 3, 3)
 
 
-def test_layers_alone_get_the_two_best_of_many_climbs():
-    task = task_of(NETWORKS["conv_chain"], GEMMINI)
+def test_layers_alone_get_the_best_of_many_climbs_and_a_second_where_climbs_end_at_different_prices():
+    task = task_of(NETWORKS["separable"], GEMMINI)
     weights = price_weights(evaluate(greedy(task.workload, GEMMINI)), "edp")
-    conditions = [task.alone(name) for name in "abc"]
-    for condition, menu in alone(task, conditions, weights, seed=0, starts=8).items():
+    menus = alone(task, [task.alone("dw"), task.alone("pw")], weights, seed=0, starts=8)
+    assert {size_of(menu) for menu in menus.values()} == {1, 2}
+    for condition, menu in menus.items():
         price = weights[0] * menu.energy_pj + weights[1] * menu.cycles
-        assert size_of(menu) == 2
-        assert price[0] < price[1], "two that cost the same would be as good as one"
+        assert (np.diff(price) > 0).all(), "two that cost the same would be as good as one"
         one = solve(task, [Row(condition, full_array(task, condition), task.all_room)], weights, pairs=False)
         assert price[0] <= (weights[0] * one.energy_pj + weights[1] * one.cycles)[0]
 
@@ -127,7 +127,7 @@ def test_a_menu_can_be_taken_apart_and_joined():
     task = task_of(NETWORKS["separable"], GEMMINI)
     condition = task.alone("dw")
     menu = alone(task, [condition], (1.0, 1.0), seed=0, starts=4)[condition]
-    again = join([subset(menu, slice(0, 1)), subset(menu, np.array([False, True]))])
+    again = join([subset(menu, slice(0, 1)), subset(menu, np.array([1]))])
     assert all(np.array_equal(a, b) for a, b in zip(again, menu, strict=True))
     start = start_from(menu, 1)
     assert isinstance(start, Start)

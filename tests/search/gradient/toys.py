@@ -1,4 +1,4 @@
-"""Small networks that the tests of the descent share, all with loops over K, C, P and R, and schedules as it sees them."""
+"""Small networks with loops over K, C, P and R that the tests of the descent share, and schedules as it sees them."""
 
 from functools import partial
 
@@ -20,8 +20,8 @@ ROOMY = sized(GEMMINI, scratchpad=65536, accumulator=1024)
 TIGHT = sized(GEMMINI, scratchpad=40, accumulator=32)
 
 
-def pair(channels=8):
-    return network(mac("a", f"K{channels} C4 P8 R3"), mac("b", f"K8 C{channels} P8 R3", "a"))
+def pair():
+    return network(mac("a", "K8 C8 P8 R3"), mac("b", "K8 C8 P8 R3", "a"))
 
 
 def chain():

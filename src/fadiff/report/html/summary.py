@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import plural
 from fadiff.cost.evaluate import COMPUTE, Evaluation
-from fadiff.hardware import machine_lines
+from fadiff.report.machine_drawing import machine_lines
 
 if TYPE_CHECKING:
     from fadiff.analysis.breakdown import Breakdown

@@ -26,7 +26,7 @@ import numpy as np
 from fadiff.search.driver import Incumbent, Settings, Status
 from fadiff.search.evolutionary.breeding import Breeder, Chances
 from fadiff.search.evolutionary.features import Features
-from fadiff.search.evolutionary.genome import Encoding, Genomes, join, take
+from fadiff.search.evolutionary.genome import Encoding
 from fadiff.search.evolutionary.repair import Population, Repair, offer_best
 from fadiff.search.exact.conditions import Task
 from fadiff.search.greedy import greedy
@@ -38,6 +38,8 @@ with warnings.catch_warnings():
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+    Rows = Int[np.ndarray, "genomes genes"]
 
     from fadiff.hardware import Machine
     from fadiff.workload import Workload
@@ -89,17 +91,18 @@ def bayesian(
     breeder = Breeder(encoding, own.chances, features.mapped.tolist())
     best, since = np.inf, 0
 
-    def priced(genomes: Genomes) -> tuple[Population, Float[np.ndarray, " genomes"]]:
+    def priced(rows: Rows) -> tuple[Population, Float[np.ndarray, " genomes"]]:
         nonlocal best
-        population = repair(genomes)
+        population = repair(rows)
         scores = population.score(settings.objective)
         best = offer_best(repair, population, scores, incumbent, best)
         return population, scores
 
-    def drawn(count: int) -> Genomes:
+    def drawn(count: int) -> Rows:
         return features.tied(encoding.random(random, count))
 
-    data = _Data(features, *priced(join([encoding.of_schedule(greedy(workload, machine)), drawn(own.design - 1)])))
+    begin = encoding.of_schedule(greedy(workload, machine))
+    data = _Data(features, *priced(np.concatenate([begin, drawn(own.design - 1)])))
     yield Status("design", 1, own.steps)
     if not data.points.shape[1]:
         return
@@ -112,10 +115,10 @@ def bayesian(
             chosen = data.training(own.training_points)
             iterations = own.first_fit_iterations if model is None else own.fit_iterations
             model = Surrogate(data.points[chosen], data.scores[chosen], iterations, settings.seed, model)
-            genomes = _promising(model, data, breeder, own, random)
-            if not genomes.individuals:
+            rows = _promising(model, data, breeder, own, random)
+            if not len(rows):
                 return
-            data.extend(genomes, *priced(genomes))
+            data.extend(rows, *priced(rows))
         since = 0 if best < before else since + 1
         yield Status("model", step + 1, own.steps)
 
@@ -125,24 +128,23 @@ class _Data:
 
     def __init__(self, features: Features, population: Population, scores: Float[np.ndarray, " genomes"]) -> None:
         self.features = features
-        self.genomes = features.tied(population.genomes)
-        self.points, self.scores = features(self.genomes), scores
-        self._tried = set(_keys(self.genomes))
+        self.rows = features.tied(population.rows)
+        self.points, self.scores = features(self.rows), scores
+        self._tried = {row.tobytes() for row in self.rows}
 
-    def extend(self, proposed: Genomes, population: Population, scores: Float[np.ndarray, " genomes"]) -> None:
+    def extend(self, proposed: Rows, population: Population, scores: Float[np.ndarray, " genomes"]) -> None:
         """Remember what was proposed, and what it was repaired into."""
-        repaired = self.features.tied(population.genomes)
-        self.genomes = join([self.genomes, repaired])
+        repaired = self.features.tied(population.rows)
+        self.rows = np.concatenate([self.rows, repaired])
         self.points = np.concatenate([self.points, self.features(repaired)])
         self.scores = np.concatenate([self.scores, scores])
-        self._tried.update(_keys(proposed), _keys(repaired))
+        self._tried.update(row.tobytes() for row in (*proposed, *repaired))
 
-    def new(self, genomes: Genomes) -> Genomes:
+    def new(self, rows: Rows) -> Rows:
         """Those of the genomes that were never tried, each once."""
-        first: dict[bytes, int] = {}
-        for i, key in enumerate(_keys(genomes)):
-            first.setdefault(key, i)
-        return take(genomes, [i for key, i in first.items() if key not in self._tried])
+        keys = [row.tobytes() for row in rows]
+        first = dict(zip(reversed(keys), reversed(range(len(keys))), strict=True))
+        return rows[sorted(i for key, i in first.items() if key not in self._tried)]
 
     def training(self, most: int) -> Int[np.ndarray, " some"]:
         """Numbers of the best and of the latest points."""
@@ -154,25 +156,21 @@ class _Data:
         return np.argsort(self.scores, kind="stable")[:count]
 
 
-def _keys(genomes: Genomes) -> list[bytes]:
-    return [b"".join(genes[i].tobytes() for genes in genomes) for i in range(genomes.individuals)]
-
-
 def _promising(
     model: Surrogate, data: _Data, breeder: Breeder, own: BayesianSettings, random: np.random.Generator
-) -> Genomes:
+) -> Rows:
     """New genomes of largest log expected improvement, found by varying the best ones and what came of that."""
     least = float(data.scores.min())
-    origin = take(data.genomes, data.best(own.centers))
-    found, worth = take(origin, slice(0)), np.empty(0)
+    origin = data.rows[data.best(own.centers)]
+    found, worth = origin[:0], np.empty(0)
     for _ in range(own.rounds):
-        parents = take(origin, random.integers(origin.individuals, size=own.candidates))
+        parents = origin[random.integers(len(origin), size=own.candidates)]
         mutants = data.features.tied(breeder.mutated(random, parents, own.changes, focus=0.0))
-        tried = data.new(join([found, mutants]))
+        tried = data.new(np.concatenate([found, mutants]))
         # Those of the rounds before come first, and are all new still.
-        gains = model.log_expected_improvement(data.features(take(tried, slice(found.individuals, None))), least)
+        gains = model.log_expected_improvement(data.features(tried[len(found) :]), least)
         worth = np.concatenate([worth, gains])
         ranked = np.argsort(-worth, kind="stable")[: own.batch]
-        found, worth = take(tried, ranked), worth[ranked]
-        origin = found if found.individuals else origin
+        found, worth = tried[ranked], worth[ranked]
+        origin = found if len(found) else origin
     return found

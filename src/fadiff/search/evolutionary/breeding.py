@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes, bonds
+from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes
 from fadiff.search.exact.climb import moved
 from fadiff.search.exact.conditions import NO_MOVE, as_moves
+from fadiff.search.exact.plans import bonds
 
 if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Bool, Int
 
     Numbers = Int[np.ndarray, " rows"]
+    Rows = Int[np.ndarray, "individuals genes"]
 
 
 class Chances(NamedTuple):
@@ -43,10 +45,8 @@ class Breeder:
         twin = np.array(task.twin)
         self._twins = (twin[:, None] == twin) & ~np.eye(count, dtype=bool) & encoding.is_mac
         """``[layers, layers]`` layers of the same shape."""
-        self._crossing = np.zeros((len(workload.edges), max(0, count - 1)), dtype=bool)
+        self._crossing = bonds(workload, np.diag(encoding.fusible))
         """``[edges, cut points]`` edges that may be fused, and the places between neighbours that they cross."""
-        for i, edge in enumerate(workload.edges):
-            self._crossing[i, workload.depth[edge.source] : workload.depth[edge.target]] = encoding.fusible[i]
         mapped = np.flatnonzero(encoding.is_mac) if layers is None else np.array(layers)
         self._layers = mapped if mapped.size else np.arange(count)
         """Where no layer has a mapping, any: a change of it changes nothing."""
@@ -57,13 +57,8 @@ class Breeder:
             self._steps[i, : len(mine)] = mine
         self._real = np.array([np.arange(self._steps.shape[1]) < len(mine) for mine in steps])
 
-    def crossed(
-        self,
-        random: np.random.Generator,
-        one: Int[np.ndarray, "children genes"],
-        other: Int[np.ndarray, "children genes"],
-    ) -> Int[np.ndarray, "children genes"]:
-        """Children of two parents each, as flat rows: whole layers of one, the rest of the other.
+    def crossed(self, random: np.random.Generator, one: Rows, other: Rows) -> Rows:
+        """Children of two parents each: whole layers of one, the rest of the other.
 
         Half of the children choose layer by layer, the others take a run of layers in topological order.
         """
@@ -74,25 +69,26 @@ class Breeder:
         taken = np.where(random.random((children, 1)) < 0.5, each, run)
         return np.where(taken[:, self.encoding.owner], other, one)
 
-    def mutated(self, random: np.random.Generator, genomes: Genomes, changes: float, focus: float) -> Genomes:
+    def mutated(self, random: np.random.Generator, parents: Rows, changes: float, focus: float) -> Rows:
         """Every individual after one change or more, Poisson with a mean of `changes`.
 
         In a share `focus` of the individuals all changes of mappings are made to one layer: a tile that is to be long
         another way needs more than one of them.
         """
-        mutants = Genomes(*(genes.copy() for genes in genomes))
-        counts = 1 + random.poisson(changes - 1, size=genomes.individuals)
+        mutants, individuals = parents.copy(), len(parents)
+        genomes = self.encoding.genes(mutants)
+        counts = 1 + random.poisson(changes - 1, size=individuals)
         kinds = (self._move, self._order, self._cut, self._share, self._copy)
-        focused = random.random(genomes.individuals) < focus
-        favourite = self._any_layer(random, genomes.individuals)
+        focused = random.random(individuals) < focus
+        favourite = self._any_layer(random, individuals)
         for turn in range(int(counts.max())):
             rows = np.flatnonzero(counts > turn)
             kind = random.choice(len(kinds), size=rows.size, p=self.chances)
-            layer = np.where(focused, favourite, self._any_layer(random, genomes.individuals))
+            layer = np.where(focused, favourite, self._any_layer(random, individuals))
             for i, change in enumerate(kinds):
                 mine = rows[kind == i]
                 if mine.size:
-                    change(random, mutants, mine, layer[mine])
+                    change(random, genomes, mine, layer[mine])
         return mutants
 
     def _any_layer(self, random: np.random.Generator, count: int) -> Numbers:
@@ -159,7 +155,7 @@ class Breeder:
 
     def _members(self, genomes: Genomes, rows: Numbers, depth: Numbers) -> Bool[np.ndarray, "rows layers"]:
         """The layers that edges of strength hold together with the one at `depth`."""
-        bond = bonds(self.encoding.task, genomes.strength[rows])
+        bond = bonds(self.encoding.task.workload, genomes.strength[rows])
         group = np.pad(np.cumsum(bond < STRENGTHS // 2, axis=1), ((0, 0), (1, 0)))
         return group[:, self._depth] == group[np.arange(rows.size), depth][:, None]
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from fadiff.search.driver import Incumbent, Settings, Status
 from fadiff.search.evolutionary.breeding import Breeder, Chances
-from fadiff.search.evolutionary.genome import Encoding, join, take
+from fadiff.search.evolutionary.genome import Encoding
 from fadiff.search.evolutionary.island import Island, Rates
 from fadiff.search.evolutionary.repair import Repair, offer_best
 from fadiff.search.exact.conditions import Task
@@ -79,7 +79,7 @@ def genetic(
     def strangers() -> list[Island]:
         """New populations of random genomes, for all islands but the first."""
         drawn = [encoding.random(random, own.population) for _ in range(count - 1)]
-        return [island(encoding.flat(genomes)) for genomes in drawn]
+        return list(map(island, drawn))
 
     islands = [island(_natives(breeder, own, random)), *strangers()]
     best, since = np.inf, 0
@@ -88,11 +88,11 @@ def genetic(
         if len(broods) < count:
             # So few schedules exist that a population has seen them all.
             return
-        population = repair(encoding.shaped(np.concatenate(broods)))
+        population = repair(np.concatenate(broods))
         scores = population.score(settings.objective)
         before, best = best, offer_best(repair, population, scores, incumbent, best)
-        rows, ends = encoding.flat(population.genomes), np.cumsum([len(brood) for brood in broods])[:-1]
-        for one, mine, worth in zip(islands, np.split(rows, ends), np.split(scores, ends), strict=True):
+        ends = np.cumsum([len(brood) for brood in broods])[:-1]
+        for one, mine, worth in zip(islands, np.split(population.rows, ends), np.split(scores, ends), strict=True):
             one.grow(mine, worth)
         if generation % own.migration == 0:
             _migrate(islands, own.migrants)
@@ -108,8 +108,8 @@ def _natives(
     """The greedy schedule, half a population of its mutants, and random genomes."""
     code, rates, count = breeder.encoding, own.rates, own.population
     first = code.of_schedule(greedy(code.task.workload, code.task.machine))
-    kin = breeder.mutated(random, take(first, [0] * max(1, count // 2)), rates.changes, rates.focus)
-    return code.flat(take(join([first, kin, code.random(random, count)]), slice(count)))
+    kin = breeder.mutated(random, first.repeat(max(1, count // 2), axis=0), rates.changes, rates.focus)
+    return np.concatenate([first, kin, code.random(random, count)])[:count]
 
 
 def _migrate(islands: Sequence[Island], count: int) -> None:

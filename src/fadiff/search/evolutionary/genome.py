@@ -9,7 +9,6 @@ the first memory takes what they leave. So any genome can be repaired into a leg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,7 +36,7 @@ LARGEST_PRIME = 7
 
 
 class Genomes(NamedTuple):
-    """A population; layers and edges are numbered as the workload lists them, nodes and memories as the machine."""
+    """A population by kind of gene; layers and edges are numbered as the workload lists them, nodes as the machine."""
 
     factors: Int[np.ndarray, "individuals layers nodes 8"]
     """Of the nodes below the first memory; 1 in add layers."""
@@ -46,29 +45,13 @@ class Genomes(NamedTuple):
     wish: Int[np.ndarray, "individuals layers wishes"]
     strength: Int[np.ndarray, "individuals edges"]
 
-    @property
-    def individuals(self) -> int:
-        """How many there are."""
-        return len(self.factors)
-
-
-def take(genomes: Genomes, index: slice | Int[np.ndarray, " some"] | Sequence[int]) -> Genomes:
-    """Some of the individuals."""
-    return Genomes(*(genes[index] for genes in genomes))
-
-
-def join(parts: Sequence[Genomes]) -> Genomes:
-    """Individuals one after the other."""
-    return Genomes(*(np.concatenate(genes) for genes in zip(*parts, strict=True)))
-
 
 class Encoding:
-    """Which genomes there are for a workload on a machine."""
+    """Which genomes there are for a workload on a machine: rows of genes, :meth:`genes` tells what they mean."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        workload, structure = task.workload, task.machine.structure
-        layers = len(workload.layers)
+        workload, layers = task.workload, len(task.workload.layers)
         self.is_mac = np.array([layer.is_mac for layer in workload.layers])
         """``[layers]``"""
         self.size = np.array([layer.dims if layer.is_mac else (1,) * 8 for layer in workload.layers])
@@ -78,8 +61,9 @@ class Encoding:
         shared = [(*(layer.dims._asdict()[loop] for loop in "GNPQ"), max(layer.dims[2:4])) for layer in workload.layers]
         self.loop_size = np.array(shared)
         """``[layers, 5]`` trips that there are to share of G, N, P, Q, X."""
-        fuses = structure.fuses is not None and structure.keepers("O")[-1] > structure.fuses
-        self.fusible = np.array([fuses and _may_be_fused(task, i) for i in range(len(workload.edges))], dtype=bool)
+        fuses = task.machine.structure.hands_over is not None
+        alike = [workload[edge.source].repeat == workload[edge.target].repeat for edge in workload.edges]
+        self.fusible = fuses & np.array([edge.fusible for edge in workload.edges], dtype=bool) & np.array(alike, bool)
         """``[edges]`` edges that may ever be fused; the strength of the others is 0."""
         ends = [[task.number[name] for name in edge[:2]] for edge in workload.edges]
         self.ends = np.array(ends, dtype=np.int64).reshape(-1, 2).T
@@ -89,7 +73,7 @@ class Encoding:
         """``[layers, wishes]`` whether a wish may have an effect; the others are 0."""
         self.owner = np.concatenate([np.repeat(np.arange(layers), prod(shape[1:])) for shape in self._shapes[:-1]])
         self.owner = np.append(self.owner, self.ends[1])
-        """``[genes]`` of a row of :meth:`flat`: the layer that a gene belongs to; an edge belongs to its consumer."""
+        """``[genes]`` the layer that a gene belongs to; an edge belongs to its consumer."""
         self._primes = np.array(list(self._placed()), dtype=np.int64).reshape(-1, 3).T
         self._allowed = np.zeros((len(DIMS), len(task.machine.nodes)), dtype=bool)
         for d, dim in enumerate(DIMS):
@@ -112,19 +96,22 @@ class Encoding:
             for _ in range(exponent)
         ]
 
-    def random(self, random: np.random.Generator, count: int) -> Genomes:
+    def genes(self, rows: Int[np.ndarray, "individuals genes"]) -> Genomes:
+        """Views of rows by kind of gene: what is written to them is written to the rows."""
+        parts = np.split(rows, np.cumsum([prod(shape) for shape in self._shapes])[:-1], axis=1)
+        return Genomes(*(part.reshape(len(rows), *shape) for part, shape in zip(parts, self._shapes, strict=True)))
+
+    def random(self, random: np.random.Generator, count: int) -> Int[np.ndarray, "individuals genes"]:
         """Individuals with every prime at a useful node, every order, wish and strength drawn uniformly."""
         layer, dim, prime = self._primes
         allowed = self._allowed[dim]
         node = np.where(allowed, random.random((count, *allowed.shape)), -1.0).argmax(axis=-1)
         factors = np.ones((count, len(self.is_mac), allowed.shape[1], len(DIMS)), dtype=np.int64)
         np.multiply.at(factors, (np.arange(count)[:, None], layer, node, dim), prime)
-        return Genomes(
-            factors=factors[:, :, 1:],
-            order=random.integers(self.orders, size=(count, *self._shapes[1])) * self.is_mac[:, None],
-            wish=self.random_wishes(random, (count, len(self.is_mac))),
-            strength=random.integers(STRENGTHS, size=(count, self.fusible.size)) * self.fusible,
-        )
+        order = random.integers(self.orders, size=(count, *self._shapes[1])) * self.is_mac[:, None]
+        wish = self.random_wishes(random, (count, len(self.is_mac)))
+        strength = random.integers(STRENGTHS, size=(count, self.fusible.size)) * self.fusible
+        return np.concatenate([x.reshape(count, -1) for x in (factors[:, :, 1:], order, wish, strength)], axis=1)
 
     def random_wishes(
         self, random: np.random.Generator, drawn: tuple[int, int]
@@ -132,41 +119,18 @@ class Encoding:
         """Wishes drawn uniformly for individuals and layers; with 1 for layers, all of an individual wish the same."""
         return random.integers([*[SHARES + 1] * len(SHARED_LOOPS), 2], size=(*drawn, WISHES)) * self.wishes
 
-    def of_schedule(self, schedule: Schedule) -> Genomes:
+    def of_schedule(self, schedule: Schedule) -> Int[np.ndarray, "1 genes"]:
         """The genome of a schedule without fusion whose mappings are of the machine's useful nodes and orders."""
-        factors, order, wish, strength = (np.zeros(shape, dtype=np.int64) for shape in self._shapes)
+        row = np.zeros((1, self.owner.size), dtype=np.int64)
+        factors, order, *_ = self.genes(row)
         factors[:] = 1
         for i, layer in enumerate(self.task.workload.layers):
             if layer.is_mac:
                 mapping = schedule.mappings[layer.name]
-                factors[i] = mapping.factors[1:]
+                factors[0, i] = mapping.factors[1:]
                 chosen = zip(mapping.orders, self.task.space.orders, strict=True)
-                order[i] = [orders.index(mine) for mine, orders in chosen]
-        return Genomes(*(genes[None] for genes in (factors, order, wish, strength)))
-
-    def flat(self, genomes: Genomes) -> Int[np.ndarray, "individuals genes"]:
-        """All genes of an individual in one row."""
-        return np.concatenate([genes.reshape(genomes.individuals, -1) for genes in genomes], axis=1)
-
-    def shaped(self, rows: Int[np.ndarray, "individuals genes"]) -> Genomes:
-        """The inverse of :meth:`flat`."""
-        parts = np.split(rows, np.cumsum([prod(shape) for shape in self._shapes])[:-1], axis=1)
-        return Genomes(*(part.reshape(len(rows), *shape) for part, shape in zip(parts, self._shapes, strict=True)))
-
-
-def bonds(task: Task, strength: Int[np.ndarray, "individuals edges"]) -> Int[np.ndarray, "individuals cut_points"]:
-    """For each place between neighbours in topological order, the strongest edge that crosses it."""
-    depth = task.workload.depth
-    bond = np.zeros((len(strength), len(depth) - 1), dtype=strength.dtype)
-    for i, edge in enumerate(task.workload.edges):
-        crossed = slice(depth[edge.source], depth[edge.target])
-        bond[:, crossed] = np.maximum(bond[:, crossed], strength[:, i, None])
-    return bond
-
-
-def _may_be_fused(task: Task, number: int) -> bool:
-    edge = task.workload.edges[number]
-    return edge.fusible and task.workload[edge.source].repeat == task.workload[edge.target].repeat
+                order[0, i] = [orders.index(mine) for mine, orders in chosen]
+        return row
 
 
 def _smooth(size: int) -> int:

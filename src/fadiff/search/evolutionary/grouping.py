@@ -7,7 +7,7 @@ that take the same plan.
 from __future__ import annotations
 
 import time
-from itertools import pairwise
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -15,12 +15,10 @@ import numpy as np
 
 from fadiff.search.deadline import OutOfTimeError
 from fadiff.search.evolutionary.fitting import Rows
-from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes, bonds
-from fadiff.search.exact.plans import Plan, Run, alone
+from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes
+from fadiff.search.exact.plans import Plan, Run, alone, bonds, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from jaxtyping import Bool, Float, Int
 
     from fadiff.schedule import Group
@@ -41,7 +39,7 @@ class Grouping:
         self._at = np.array([self.task.number[name] for name in self._names])
         """Layer numbers in topological order."""
         self._runs: dict[tuple[int, int], tuple[Run, list[Plan]]] = {}
-        self._chosen: dict[tuple[int, int, bytes], Int[np.ndarray, " layers"] | None] = {}
+        self._chosen: dict[tuple[int, int, bytes], tuple[int, Int[np.ndarray, " layers"]] | None] = {}
         self._first_seat: dict[Plan, int] = {}
         self._seats: list[tuple[Plan, int]] = []
         """By seat: the plan, and the layer's place in it."""
@@ -55,41 +53,27 @@ class Grouping:
         Runs of layers held together by edges of strength are split at their weakest place until each may be a group
         whose buffers fit; its trip counts are the legal ones nearest to what its layers wish on average.
         """
-        seats = np.tile(self._alone, (genomes.individuals, 1))
-        bond = bonds(self.task, genomes.strength)
+        seats = np.tile(self._alone, (len(genomes.strength), 1))
+        bond = bonds(self.task.workload, genomes.strength)
         wish = genomes.wish[:, self._at]
         for i in np.flatnonzero((bond >= STRENGTHS // 2).any(axis=1)):
             if time.monotonic() > self.task.deadline:
                 raise OutOfTimeError
-            for start, stop, taken in self._split(bond[i], wish[i]):
-                seats[i, self._at[start:stop]] = taken
+            for start, taken in split(bond[i], STRENGTHS // 2, partial(self._taken, wish[i])):
+                seats[i, self._at[start : start + taken.size]] = taken
         return seats
 
-    def _split(
-        self, bond: Int[np.ndarray, " cut_points"], wish: Int[np.ndarray, "layers wishes"]
-    ) -> Iterator[tuple[int, int, Int[np.ndarray, " layers"]]]:
-        """Runs of layers of one individual, with the seats they take."""
-        cuts = [0, *(np.flatnonzero(bond < STRENGTHS // 2) + 1).tolist(), bond.size + 1]
-        runs = list(pairwise(cuts))
-        while runs:
-            start, stop = runs.pop()
-            if stop - start < 2:
-                continue
-            taken = self._taken(start, stop, np.rint(wish[start:stop].mean(axis=0)))
-            if taken is not None:
-                yield start, stop, taken
-            else:
-                weakest = start + 1 + int(bond[start : stop - 1].argmin())
-                runs += [(start, weakest), (weakest, stop)]
-
-    def _taken(self, start: int, stop: int, wish: Float[np.ndarray, " wishes"]) -> Int[np.ndarray, " layers"] | None:
-        """The seats of a run in the legal plan nearest to a wish; None without one."""
+    def _taken(
+        self, wishes: Int[np.ndarray, "layers wishes"], start: int, stop: int
+    ) -> tuple[int, Int[np.ndarray, " layers"]] | None:
+        """Where a run starts and its seats in the legal plan nearest to what its layers wish; None without one."""
+        wish = np.rint(wishes[start:stop].mean(axis=0))
         key = (start, stop, wish.tobytes())
         if key not in self._chosen:
             if len(self._chosen) == MOST_REMEMBERED:
                 self._chosen.clear()
             plan = self._nearest(start, stop, wish)
-            self._chosen[key] = None if plan is None else self._seat(plan)
+            self._chosen[key] = None if plan is None else (start, self._seat(plan))
         return self._chosen[key]
 
     def _nearest(self, start: int, stop: int, wish: Float[np.ndarray, " wishes"]) -> Plan | None:

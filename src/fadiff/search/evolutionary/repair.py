@@ -39,7 +39,7 @@ SECONDS_PER_NODE = 0.5
 class Population(NamedTuple):
     """Legal schedules of one workload, and what they cost."""
 
-    genomes: Genomes
+    rows: Int[np.ndarray, "individuals genes"]
     seats: Int[np.ndarray, "individuals layers"]
     energy_pj: Float[np.ndarray, " individuals"]
     cycles: Float[np.ndarray, " individuals"]
@@ -65,15 +65,16 @@ class Repair:
         self._room = np.array(self.task.all_room.running, dtype=np.float32)
         self._compiled = False
 
-    def __call__(self, genomes: Genomes) -> Population:
+    def __call__(self, rows: Int[np.ndarray, "individuals genes"]) -> Population:
         """Legal schedules near the genomes; raises :class:`OutOfTimeError` when the task's deadline passes.
 
         Individuals are fitted in chunks of one size. After a few rounds those that still move are gathered into new
         chunks, and so are those with a group that fits in no way, which is dissolved.
         """
+        repaired, genomes = rows.copy(), self.encoding.genes(rows)
+        factors, order, _, strength = self.encoding.genes(repaired)
         seats = self.grouping.seats(genomes)
-        factors, order, cost = genomes.factors.copy(), genomes.order.copy(), np.zeros((2, *seats.shape))
-        left = np.arange(genomes.individuals)
+        left, cost = np.arange(len(rows)), np.zeros((2, *seats.shape))
         while left.size:
             again: list[Int[np.ndarray, " some"]] = []
             for chunk in np.split(left, range(self._chunk, left.size, self._chunk)):
@@ -89,7 +90,7 @@ class Repair:
                 seats[chunk], cost[:, chunk] = alone, (found.energy_pj, found.cycles)
                 again.append(chunk[moving | broken.any(axis=1)])
             left = np.concatenate(again)
-        repaired = Genomes(factors, order, genomes.wish, self._strength(genomes, seats))
+        strength[:] = self._strength(genomes, seats)
         return Population(repaired, seats, *(cost @ self._repeat))
 
     def _check_time(self) -> None:
@@ -136,7 +137,7 @@ class Repair:
 
     def schedule(self, population: Population, index: int) -> Schedule:
         """One of the schedules."""
-        genomes, seats = population.genomes, population.seats[index]
+        genomes, seats = self.encoding.genes(population.rows), population.seats[index]
         mappings: dict[str, Mapping] = {}
         for i, layer in enumerate(self.task.workload.layers):
             if layer.is_mac:

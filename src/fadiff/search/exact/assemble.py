@@ -12,7 +12,7 @@ import numpy as np
 from fadiff.schedule import Mapping, Schedule
 from fadiff.schedule.arrays import unpack_mapping
 from fadiff.search.exact.conditions import Condition, Task
-from fadiff.search.exact.menus import Menu, size_of, subset
+from fadiff.search.exact.menus import Menu, join, size_of, subset, weighed
 from fadiff.search.exact.plans import Plan
 
 if TYPE_CHECKING:
@@ -26,14 +26,16 @@ MOST_COMBINATIONS = 2**14
 """Combinations of mappings up to which all are tried."""
 MOST_SUMS = 512
 """Sums of kept bytes that are told apart while the mappings of a group are combined."""
+SLACK_BYTES = 1e-6
+"""What mappings may exceed a memory by: rounding of their sums."""
 
 
 class Filled(NamedTuple):
     """A plan with a mapping for each of its layers."""
 
     plan: Plan
-    chosen: tuple[Menu, ...]
-    """One mapping each."""
+    chosen: Menu
+    """The mappings of its layers, in their order."""
     price: float
 
 
@@ -51,37 +53,28 @@ def fill(
     if not all(map(size_of, mine)):
         return None
     prices = [_prices(task, menu, condition, weights) for menu, condition in zip(mine, plan.conditions, strict=True)]
-    if len(mine) == 1:
-        best = int(prices[0].argmin())
-        return Filled(plan, (_one(mine[0], best),), float(prices[0][best])) if prices[0][best] < worth else None
-    if len(mine) == 2:
+    if len(mine) <= 2:
         chosen = _cheapest_of_all(task, plan, mine, prices)
     else:
         chosen = _cheapest_fitting(task, plan, mine, prices, worth)
     if chosen is None:
         return None
     lowest = float(sum(price[i] for price, i in zip(prices, chosen, strict=True)))
-    if not lowest < worth:
-        return None
-    return Filled(plan, tuple(_one(menu, int(i)) for menu, i in zip(mine, chosen, strict=True)), lowest)
+    return Filled(plan, _picked(mine, chosen), lowest) if lowest < worth else None
 
 
-def fits(task: Task, plan: Plan, chosen: Sequence[Menu]) -> bool:
+def fits(task: Task, plan: Plan, chosen: Menu) -> bool:
     """Whether the mappings of a group's layers fit together in every memory."""
-    return bool((_excess(task, plan, chosen) <= _SLACK).all())
+    return bool((_excess(task, plan, chosen) <= SLACK_BYTES).all())
 
 
-def _excess(task: Task, plan: Plan, chosen: Sequence[Menu]) -> Float[np.ndarray, " memories"]:
+def _excess(task: Task, plan: Plan, chosen: Menu) -> Float[np.ndarray, " memories"]:
     """By how many bytes a group overfills each memory at its fullest; negative where it does not."""
-    running, kept, waiting = (np.concatenate([getattr(m, f) for m in chosen], axis=1) for f in _HELD)
-    return _peaks(task, plan, running, kept, waiting).max(axis=1) - np.array(task.all_room.running)
+    held = peaks(task, plan, chosen.running, chosen.kept, chosen.waiting)
+    return held.max(axis=1) - np.array(task.all_room.running)
 
 
-_HELD = ("running", "kept", "waiting")
-_SLACK = 1e-6
-
-
-def _peaks(
+def peaks(
     task: Task,
     plan: Plan,
     running: Float[np.ndarray, "memories layers"],
@@ -103,19 +96,16 @@ def _cheapest_of_all(
 ) -> Int[np.ndarray, " layers"] | None:
     """The cheapest mappings that fit together, of all combinations."""
     every = np.indices([price.size for price in prices]).reshape(len(prices), -1)
-    held = [np.stack([getattr(m, f)[:, i] for m, i in zip(menus, every, strict=True)], axis=1) for f in _HELD]
-    fit = (_peaks(task, plan, *held) <= np.array(task.all_room.running)[:, None, None] + _SLACK).all(axis=(0, 1))
+    taken = [(m.running[:, i], m.kept[:, i], m.waiting[:, i]) for m, i in zip(menus, every, strict=True)]
+    held = peaks(task, plan, *(np.stack(part, axis=1) for part in zip(*taken, strict=True)))
+    fit = (held <= np.array(task.all_room.running)[:, None, None] + SLACK_BYTES).all(axis=(0, 1))
     total = sum((price[i] for price, i in zip(prices, every, strict=True)), np.where(fit, 0.0, np.inf))
     best = int(total.argmin())
     return every[:, best] if np.isfinite(total[best]) else None
 
 
 def _cheapest_fitting(
-    task: Task,
-    plan: Plan,
-    menus: Sequence[Menu],
-    prices: Sequence[Float[np.ndarray, " mappings"]],
-    worth: float,
+    task: Task, plan: Plan, menus: Sequence[Menu], prices: Sequence[Float[np.ndarray, " mappings"]], worth: float
 ) -> Int[np.ndarray, " layers"] | None:
     """The cheapest mapping of each layer of a longer group, as far as the room in the memory that fuses decides.
 
@@ -124,23 +114,19 @@ def _cheapest_fitting(
     """
     left = [price.copy() for price in prices]
     while (chosen := _cheapest_where_fused(task, plan, menus, left, worth)) is not None:
-        picked = [_one(menu, int(i)) for menu, i in zip(menus, chosen, strict=True)]
+        picked = _picked(menus, chosen)
         excess = _excess(task, plan, picked)
-        if (excess <= _SLACK).all():
+        if (excess <= SLACK_BYTES).all():
             return chosen
         if prod(price.size for price in prices) <= MOST_COMBINATIONS:
             return _cheapest_of_all(task, plan, menus, prices)
-        layer = int(np.argmax([menu.kept[excess.argmax(), 0] for menu in picked]))
+        layer = int(picked.kept[excess.argmax()].argmax())
         left[layer][chosen[layer]] = np.inf
     return None
 
 
 def _cheapest_where_fused(
-    task: Task,
-    plan: Plan,
-    menus: Sequence[Menu],
-    prices: Sequence[Float[np.ndarray, " mappings"]],
-    worth: float,
+    task: Task, plan: Plan, menus: Sequence[Menu], prices: Sequence[Float[np.ndarray, " mappings"]], worth: float
 ) -> Int[np.ndarray, " layers"] | None:
     """The cheapest mapping of each layer that fit together in the memory that fuses."""
     assert task.fusing is not None
@@ -148,12 +134,8 @@ def _cheapest_where_fused(
     width = max(p.size for p in prices)
     price = np.stack([_pad(p, width, np.inf) for p in prices])
     kept = np.stack([_pad(menu.kept[here], width, 0) for menu in menus])
-    peak = np.stack(
-        [
-            _pad(menu.running[here] - menu.kept[here] + live, width, np.inf)
-            for menu, live in zip(menus, plan.live_bytes, strict=True)
-        ]
-    )
+    passing = [m.running[here] - m.kept[here] + live for m, live in zip(menus, plan.live_bytes, strict=True)]
+    peak = np.stack([_pad(held, width, np.inf) for held in passing])
     floor = max(plan.live_bytes)
     levels = np.unique(np.concatenate([[floor], peak[np.isfinite(peak)]]))
     levels = levels[(levels >= max(floor, peak.min(axis=1).max())) & (levels <= capacity)]
@@ -208,8 +190,9 @@ def _cheapest(
     return picks[-1]
 
 
-def _one(menu: Menu, index: int) -> Menu:
-    return subset(menu, slice(index, index + 1))
+def _picked(menus: Sequence[Menu], chosen: Int[np.ndarray, " layers"]) -> Menu:
+    """One mapping of each menu."""
+    return join([subset(menu, [int(i)]) for menu, i in zip(menus, chosen, strict=True)])
 
 
 def _pad(values: Float[np.ndarray, " some"], width: int, fill_value: float) -> Float[np.ndarray, " width"]:
@@ -219,7 +202,7 @@ def _pad(values: Float[np.ndarray, " some"], width: int, fill_value: float) -> F
 def _prices(
     task: Task, menu: Menu, condition: Condition, weights: tuple[float, float]
 ) -> Float[np.ndarray, " mappings"]:
-    return (weights[0] * menu.energy_pj + weights[1] * menu.cycles) * task.layer(condition).repeat
+    return weighed(menu, weights) * task.layer(condition).repeat
 
 
 def cut(
@@ -254,7 +237,7 @@ def cut(
         filled = best[stop][1]
         assert filled is not None, "every layer has a plan of its own"
         groups.append(filled)
-        stop -= len(filled.chosen)
+        stop -= len(filled.plan.conditions)
     return groups[::-1]
 
 
@@ -267,13 +250,13 @@ def to_schedule(task: Task, groups: Sequence[Filled]) -> Schedule:
 def to_mappings(task: Task, filled: Filled) -> dict[str, Mapping]:
     """The mappings of a group's MAC layers."""
     return {
-        name: to_mapping(task, condition, chosen)
-        for name, condition, chosen in zip(filled.plan.group.layers, filled.plan.conditions, filled.chosen, strict=True)
+        name: to_mapping(task, condition, filled.chosen, i)
+        for i, (name, condition) in enumerate(zip(filled.plan.group.layers, filled.plan.conditions, strict=True))
         if task.workload[name].is_mac
     }
 
 
-def to_mapping(task: Task, condition: Condition, chosen: Menu) -> Mapping:
-    """The first mapping of a menu as a value."""
-    orders = [orders[int(chosen.order[i, 0])] for i, orders in enumerate(task.space.orders)]
-    return unpack_mapping(np.asarray(chosen.factors[..., 0]), task.shared(condition), orders)
+def to_mapping(task: Task, condition: Condition, menu: Menu, index: int) -> Mapping:
+    """A mapping of a menu as a value."""
+    orders = [orders[int(menu.order[i, index])] for i, orders in enumerate(task.space.orders)]
+    return unpack_mapping(np.asarray(menu.factors[..., index]), task.shared(condition), orders)

@@ -40,8 +40,6 @@ class Rows(NamedTuple):
     """Bytes that the row's tiles may take while it runs."""
     kept_room: Float[Array, "memories rows"]
     """Bytes that its tiles may take while other layers of its group run."""
-    must_complete: Float[Array, " rows"]
-    """1 where what is handed over must be finished outputs (fused producers)."""
     must_hold: Float[Array, " rows"]
     """1 where sums may not reach the first memory unfinished (softmax under the channel loop)."""
     energy_weight: Float[Array, " rows"]
@@ -113,9 +111,7 @@ def price(
     for lanes, axis in zip(machine.lanes, structure.axes, strict=True):
         fits = fits & (nest.spread(range(8), (axis,)) <= lanes + 0.5)
     # Sums that leave unfinished do so at least once each; half of that is safe from rounding in 32 bits.
-    keepers, fuses = structure.keepers("O"), structure.fuses
-    source = next((m for m in keepers if fuses is not None and m > fuses), None)
-    for keeper, must in ((source, rows.must_complete), (keepers[1], rows.must_hold)):
+    for keeper, must in ((structure.hands_over, rows.fusion.copied), (structure.home("O"), rows.must_hold)):
         if keeper is not None and not alone:
             fits = fits & ~((must > 0) & (nest.past("O", keeper, ()) > 1.5 * rows.layers.output))
     weighed = rows.energy_weight * costs.energy_pj + rows.cycles_weight * costs.cycles
@@ -151,6 +147,16 @@ def moved(factors: Array, order: Array, moves: Moves, tile: Array) -> tuple[Arra
     changed = xp.where(gives, xp.ceil(factors / moves.ratio), xp.where(takes, grown, factors))
     memories = xp.arange(order.shape[0])[:, None, None]
     return settle(changed, tile), xp.where(memories == moves.memory, moves.order, order)
+
+
+def best_of(tried: Mapped) -> Mapped:
+    """The cheapest of the mappings ``[..., moves, rows]`` of each row."""
+    xp, chosen = namespace(tried.price), tried.price.argmin(axis=0)
+
+    def take(values: Array) -> Array:
+        return xp.take_along_axis(values, chosen[(None,) * (values.ndim - 1)], axis=values.ndim - 2)[..., 0, :]
+
+    return Mapped(*map(take, tried))
 
 
 def _neighbours(mapped: Mapped, moves: Moves, tile: Array, *, pairs: bool) -> tuple[Array, Array]:
@@ -194,13 +200,7 @@ def climb(
 
     def advance(state: _Climb) -> _Climb:
         tried = _neighbours(state.mapped, moves, rows.fusion.tile, pairs=pairs)
-        priced = price(structure, orders, rows, *tried, machine)
-        chosen = jnp.argmin(priced.price, axis=0)
-
-        def take(values: Array) -> Array:
-            return jnp.take_along_axis(values, chosen[(None,) * (values.ndim - 1)], axis=values.ndim - 2)[..., 0, :]
-
-        best = Mapped(*map(take, priced))
+        best = best_of(price(structure, orders, rows, *tried, machine))
         improves = best.price < state.mapped.price * (1 - 1e-6)
         kept = Mapped(*(jnp.where(improves, new, old) for new, old in zip(best, state.mapped, strict=True)))
         return _Climb(kept, improves, state.rounds + 1)

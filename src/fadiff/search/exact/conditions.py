@@ -47,6 +47,7 @@ class Condition(NamedTuple):
     """Extent of each dim in one shared iteration; its size where it is not shared."""
     rank: tuple[int, ...]
     """Nesting of the shared loops by dim, outermost 0."""
+    # From here on as :class:`~fadiff.schedule.arrays.Fusion` has them.
     fused_channels: int
     fused_weight: bool
     fused_addends: int
@@ -62,6 +63,22 @@ class Room(NamedTuple):
 
     running: tuple[float, ...]
     kept: tuple[float, ...]
+
+
+def room_left(
+    there: Room,
+    total: Float[np.ndarray, "memories layers"],
+    running: Float[np.ndarray, "memories layers"],
+    kept: Float[np.ndarray, "memories layers"],
+    me: int,
+    others: Sequence[int],
+) -> Room:
+    """What the other layers of its group leave to layer v (`me`); `total` is all that is there while a layer runs.
+
+    .. math:: running = there - (total_v - running_v), \\qquad kept = there - \\max_{u \\neq v} (total_u - kept_v)
+    """
+    elsewhere = (total[:, others] - kept[:, [me]]).max(axis=1, initial=0)
+    return Room(tuple(there.running - total[:, me] + running[:, me]), tuple(there.kept - elsewhere))
 
 
 class Task:
@@ -149,31 +166,19 @@ class Task:
     def rows(self, conditions: Sequence[Condition], rooms: Sequence[Room], weights: tuple[float, float]) -> Rows:
         """Conditions as rows for :func:`~fadiff.search.exact.climb.climb`; `weights` price a pJ and a cycle."""
         layer = np.array([c.layer for c in conditions])
-        flags = [self._array(values) for values in zip(*(c[3:] for c in conditions), strict=True)]
-        fused_channels, fused_weight, fused_addends, drained, copied, grouped, must_hold = flags
-        energy_weight, cycles_weight = weights
+        shared = [self.shared(c) for c in conditions]
+        _, tile, rank, *fused, must_hold = zip(*conditions, strict=True)
         # All of a memory costs a thousandth of the network: enough to prefer the smaller of two equal tiles.
         small = [1e-3 / room if i in self.homes else 0.0 for i, room in enumerate(self.all_room.running)]
         count = len(conditions)
         return Rows(
             layers=LayerArrays(*(cast("Array", np.asarray(field)[..., layer]) for field in self.layers)),
-            fusion=Fusion(
-                shared=self._columns([self.shared(c) for c in conditions]),
-                shared_rank=self._columns([c.rank for c in conditions]),
-                tile=self._columns([c.tile for c in conditions]),
-                fused_channels=fused_channels,
-                fused_weight=fused_weight,
-                fused_addends=fused_addends,
-                drained=drained,
-                copied=copied,
-                grouped=grouped,
-            ),
+            fusion=Fusion(*map(self._columns, (shared, rank, tile)), *map(self._array, fused)),
             running_room=self._columns([room.running for room in rooms]),
             kept_room=self._columns([room.kept for room in rooms]),
-            must_complete=copied,
-            must_hold=must_hold,
-            energy_weight=self._array([energy_weight] * count),
-            cycles_weight=self._array([cycles_weight] * count),
+            must_hold=self._array(must_hold),
+            energy_weight=self._array([weights[0]] * count),
+            cycles_weight=self._array([weights[1]] * count),
             byte_weight=self._columns([small] * count),
         )
 

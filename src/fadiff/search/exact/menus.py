@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
-from functools import lru_cache
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -54,7 +54,7 @@ Hints = MappingOf[int, Sequence[Start]]
 """Mappings worth starting from, by layer."""
 
 
-def subset(menu: Menu, index: slice | Bool[np.ndarray, " mappings"] | Int[np.ndarray, " some"]) -> Menu:
+def subset(menu: Menu, index: slice | Sequence[int] | Int[np.ndarray, " some"]) -> Menu:
     """Some of the mappings."""
     return Menu(*(values[..., index] for values in menu))
 
@@ -69,12 +69,17 @@ def size_of(menu: Menu) -> int:
     return menu.price.shape[-1]
 
 
+def weighed(menu: Menu, weights: tuple[float, float]) -> Float[np.ndarray, " mappings"]:
+    """Energy and cycles of one run of the layer, at the prices of a pJ and a cycle."""
+    return weights[0] * menu.energy_pj + weights[1] * menu.cycles
+
+
 def start_from(menu: Menu, index: int) -> Start:
     """A mapping of a menu as a start."""
     return Start(np.asarray(menu.factors[..., index]), np.asarray(menu.order[..., index]))
 
 
-def solve(task: Task, rows: Sequence[Row], weights: tuple[float, float], *, pairs: bool) -> Menu:
+def solve(task: Task, rows: Sequence[Row], weights: tuple[float, float], *, pairs: bool = False) -> Menu:
     """Climb from every row; mappings in the order of rows, of infinite price where nothing fits.
 
     Raises :class:`OutOfTimeError` when the task's deadline passes.
@@ -83,9 +88,9 @@ def solve(task: Task, rows: Sequence[Row], weights: tuple[float, float], *, pair
     """
     left, current = list(range(len(rows))), list(rows)
     found: list[Menu | None] = [None] * len(rows)
+    most = 2 * PAIRS_PER_CALL // task.widths[True] ** 2 if pairs else MOVES_PER_CALL // task.widths[False]
+    chunk = max(1, most)
     while left:
-        chunk = 2 * PAIRS_PER_CALL // task.widths[True] ** 2 if pairs else MOVES_PER_CALL // task.widths[False]
-        chunk = max(1, chunk)
         moving: list[int] = []
         for at in range(0, len(left), chunk):
             if time.monotonic() > task.deadline:
@@ -97,7 +102,7 @@ def solve(task: Task, rows: Sequence[Row], weights: tuple[float, float], *, pair
                     current[i] = current[i]._replace(start=start_from(menu, j))
                     moving.append(i)
                 else:
-                    found[i] = subset(menu, slice(j, j + 1))
+                    found[i] = subset(menu, [j])
         left = moving
     return join([menu for menu in found if menu is not None])
 
@@ -176,6 +181,21 @@ def scattered(task: Task, condition: Condition, random: np.random.Generator) -> 
     return start
 
 
+Climber = Callable[[Task, Sequence[Row], tuple[float, float]], Menu]
+"""Climbs from rows to one mapping each, of infinite price where nothing fits; :func:`solve` is one."""
+
+
+def _climbed(
+    task: Task, rows: Sequence[Row], weights: tuple[float, float], climber: Climber = solve
+) -> dict[Condition, Menu]:
+    """The mappings that rows climb to, by condition, as far as they fit."""
+    found = climber(task, rows, weights)
+    places: dict[Condition, list[int]] = {row.condition: [] for row in rows}
+    for i in np.flatnonzero(np.isfinite(found.price)).tolist():
+        places[rows[i].condition].append(i)
+    return {condition: subset(found, mine) for condition, mine in places.items()}
+
+
 def alone(
     task: Task, conditions: Sequence[Condition], weights: tuple[float, float], seed: int, starts: int
 ) -> dict[Condition, Menu]:
@@ -186,32 +206,19 @@ def alone(
         begin = [full_array(task, condition), pinned(task, condition)][:starts]
         begin += [scattered(task, condition, random) for _ in range(starts - len(begin))]
         rows += [Row(condition, start, task.all_room) for start in begin]
-    found = solve(task, rows, weights, pairs=False)
-    price = weights[0] * found.energy_pj + weights[1] * found.cycles
-    result: dict[Condition, Menu] = {}
-    for i, condition in enumerate(conditions):
-        ranked = i * starts + np.argsort(price[i * starts : (i + 1) * starts], kind="stable")
-        ranked = ranked[np.isfinite(price[ranked])]
-        different = np.append(True, price[ranked][1:] > price[ranked][:-1])[: ranked.size]
-        result[condition] = subset(found, ranked[different][:2])
+    result = _climbed(task, rows, weights)
+    for condition, menu in result.items():
+        _, different = np.unique(weighed(menu, weights), return_index=True)
+        result[condition] = subset(menu, different[:2])
     # Where not even a full array fits, a start that unrolls nothing does, or the network fits in no way.
-    stuck = [condition for condition, menu in result.items() if not size_of(menu)]
-    if stuck:
-        again = solve(task, [Row(c, outermost(task), task.all_room) for c in stuck], weights, pairs=False)
-        result |= {condition: subset(again, slice(i, i + 1)) for i, condition in enumerate(stuck)}
-    return result
+    stuck = [Row(c, outermost(task), task.all_room) for c, menu in result.items() if not size_of(menu)]
+    return result | (_climbed(task, stuck, weights) if stuck else {})
 
 
 def paired(task: Task, menus: MappingOf[Condition, Menu], weights: tuple[float, float]) -> dict[Condition, Menu]:
     """Mappings of layers on their own, taken on by moves in pairs."""
     rows = [Row(c, start_from(menu, i), task.all_room) for c, menu in menus.items() for i in range(size_of(menu))]
-    found = solve(task, rows, weights, pairs=True)
-    result: dict[Condition, Menu] = {}
-    at = 0
-    for condition, menu in menus.items():
-        result[condition] = subset(found, slice(at, at + size_of(menu)))
-        at += size_of(menu)
-    return result
+    return _climbed(task, rows, weights, partial(solve, pairs=True))
 
 
 def hinted(
@@ -219,61 +226,63 @@ def hinted(
 ) -> dict[Condition, Menu]:
     """Mappings of layers on their own, climbed to from hints; only conditions that have a hint."""
     rows = [Row(c, start, task.all_room) for c in conditions for start in hints.get(c.layer, ())]
-    if not rows:
-        return {}
-    found = solve(task, rows, weights, pairs=False)
-    result: dict[Condition, Menu] = {}
-    for condition in dict.fromkeys(row.condition for row in rows):
-        mine = np.array([row.condition == condition for row in rows])
-        result[condition] = subset(found, mine & np.isfinite(found.energy_pj))
-    return result
+    return _climbed(task, rows, weights) if rows else {}
 
 
 def grouped(
     task: Task, conditions: Sequence[Condition], weights: tuple[float, float], seed: int, hints: Hints
 ) -> dict[Condition, Menu]:
-    """Mappings of layers inside groups: the best with all room there is, and the best with less and less of it."""
+    """Mappings of layers inside groups, climbed to from a full array, a hint or chance, and all weights at home."""
     random = np.random.default_rng(seed)
+
+    def starts(condition: Condition) -> list[Start]:
+        known = hints.get(condition.layer, ())
+        second = known[0] if known else scattered(task, condition, random)
+        return [full_array(task, condition), second, pinned(task, condition)]
+
+    return thrifty(task, conditions, weights, starts, solve)
+
+
+def thrifty(
+    task: Task,
+    conditions: Sequence[Condition],
+    weights: tuple[float, float],
+    starts: Callable[[Condition], Sequence[Start]],
+    climber: Climber,
+) -> dict[Condition, Menu]:
+    """Mappings of layers inside groups: the best with all room there is, and the best with less and less of it.
+
+    The last start of three is taken only with all room.
+    """
     fusing = task.fusing
     assert fusing is not None, "groups need a memory that fuses"
     whole = task.all_room.running[fusing]
     result: dict[Condition, list[Menu]] = {condition: [] for condition in conditions}
     rooms = dict.fromkeys(conditions, whole)
     for stage in range(1 + FURTHER_MAPPINGS):
-        rows: list[Row] = []
-        for condition, bytes_here in rooms.items():
-            known = hints.get(condition.layer, ())
-            starts = [full_array(task, condition), known[0] if known else scattered(task, condition, random)]
-            starts += [pinned(task, condition)] if stage == 0 else []
-            room = _room(task, condition, fusing, bytes_here)
-            rows += [Row(condition, start, room) for start in starts]
-        found = solve(task, rows, weights, pairs=False)
-        price = weights[0] * found.energy_pj + weights[1] * found.cycles
-        each, following = len(rows) // len(rooms), dict[Condition, float]()
-        for i, condition in enumerate(rooms):
-            mine = slice(i * each, (i + 1) * each)
-            result[condition].append(subset(found, mine))
-            best = i * each + int(price[mine].argmin())
-            if np.isfinite(price[best]) and found.running[fusing, best] > LITTLE_ROOM * whole:
-                following[condition] = THRIFT * float(found.running[fusing, best])
-        rooms = following
         if not rooms:
             break
-    everything = {condition: join(parts) for condition, parts in result.items()}
-    return {condition: subset(menu, np.isfinite(menu.energy_pj)) for condition, menu in everything.items()}
-
-
-@lru_cache(maxsize=4096)
-def _keepers_of_sums(task: Task) -> frozenset[int]:
-    keepers = task.machine.structure.keepers("O")
-    return frozenset(i for i, node in enumerate(task.machine.structure.memories[1:]) if node in keepers)
+        rows = [
+            Row(condition, start, _room(task, condition, fusing, bytes_here))
+            for condition, bytes_here in rooms.items()
+            for start in starts(condition)[: 2 if stage else 3]
+        ]
+        rooms = dict[Condition, float]()
+        for condition, menu in _climbed(task, rows, weights, climber).items():
+            result[condition].append(menu)
+            used = menu.running[fusing, weighed(menu, weights).argmin()] if size_of(menu) else 0
+            if used > LITTLE_ROOM * whole:
+                rooms[condition] = THRIFT * float(used)
+    return {condition: join(parts) for condition, parts in result.items()}
 
 
 def _room(task: Task, condition: Condition, fusing: int, bytes_here: float) -> Room:
-    """Room for a layer in a group: some of the memory that fuses; two layers of a channel loop hold sums at once."""
-    layer = task.layer(condition)
-    in_channel_loop = condition.tile[2] < layer.dims.K or condition.tile[3] < layer.dims.C
-    halved = _keepers_of_sums(task) if in_channel_loop else frozenset[int]()
-    room = [size / 2 if i in halved else size for i, size in enumerate(task.all_room.running)]
+    """Some of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold them."""
+    sizes, structure = task.layer(condition).dims, task.machine.structure
+    halved = structure.keepers("O") if condition.tile[2:4] != (sizes.K, sizes.C) else ()
+    room = [
+        size / 2 if node in halved else size
+        for node, size in zip(structure.memories[1:], task.all_room.running, strict=True)
+    ]
     room[fusing] = min(room[fusing], bytes_here)
     return Room(tuple(room), tuple(room))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fadiff.search.driver import Incumbent, Settings, Status, price_weights
 from fadiff.search.exact.assemble import Filled, cut, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
-from fadiff.search.exact.menus import Hints, Menu, Start, alone, grouped, hinted, join, paired, start_from
+from fadiff.search.exact.menus import Hints, Menu, Start, alone, grouped, hinted, join, paired, start_from, subset
 from fadiff.search.exact.plans import Plan, plans
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.exact.polish import polish
@@ -98,8 +98,8 @@ class ExactSearch:
             if schedule == before:
                 break
         for filled in self.groups:
-            for condition, chosen in zip(filled.plan.conditions, filled.chosen, strict=True):
-                self.menus[condition] = join([self.menus[condition], chosen])
+            for i, condition in enumerate(filled.plan.conditions):
+                self.menus[condition] = join([self.menus[condition], subset(filled.chosen, [i])])
 
     def _cuts(self, ready: Sequence[Plan], phase: str) -> Steps:
         """Cut, reprice near the result, and cut again until nothing changes."""

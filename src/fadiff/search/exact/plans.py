@@ -7,11 +7,11 @@ tiles must fit beside the buffers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from fadiff.search.exact.conditions import Condition, Task
     from fadiff.workload import Edge, Workload
+
+Found = TypeVar("Found")
 
 LONGEST_GROUP = 32
 MOST_RUNS = 8192
@@ -61,19 +63,17 @@ def plans(task: Task) -> Iterator[Plan]:
 
     Runs of the same shapes, joined in the same way, have the same plans: they are made once.
     """
-    if task.fusing is None:
+    if task.machine.structure.hands_over is None:
         return
     names = task.workload.topological
     longest = max(4, min(LONGEST_GROUP, MOST_RUNS // len(names)))
     made: dict[tuple[object, ...], tuple[bool, list[Sharing]]] = {}
     for start in range(len(names)):
         for stop in range(start + 2, min(len(names), start + longest) + 1):
-            members = names[start:stop]
-            run = Run(task, members)
-            key = run.pattern
-            if key not in made:
-                made[key] = (run.may_grow, list(run.chosen()))
-            may_grow, found = made[key]
+            run = Run(task, names[start:stop])
+            if run.pattern not in made:
+                made[run.pattern] = (run.may_grow, list(run.chosen()))
+            may_grow, found = made[run.pattern]
             yield from map(run.plan, found)
             if not may_grow:
                 break
@@ -119,25 +119,36 @@ class Run:
     @cached_property
     def tiling(self) -> Tiling:
         """The candidates of trip counts without X that the rules *aligned* and *whole* allow."""
-        sink = self.workload[self.names[-1]]
-        sizes = sink.dims._asdict()
-        counts = [
-            [1] if loop in self.barred or loop == "X" else _some_trip_counts(sizes[loop], whole=loop == "G")
-            for loop in SHARED_LOOPS
-        ]
-        return _aligned(self.workload, self.names, self.fused, np.array(list(product(*counts))).T)
+        sizes = self.workload[self.names[-1]].dims._asdict()
+        counts = [[1] if loop in self.barred else _some_trip_counts(sizes[loop], loop) for loop in "GNPQ"]
+        return self._aligned(np.array(list(product(*counts, [1]))).T)
+
+    @cached_property
+    def channel_tiling(self) -> Tiling:
+        """The same with X, which only a pair may share; none where a rule forbids it."""
+        shares = len(self.names) == 2 and "X" not in self.barred
+        parts = np.array(_some_trip_counts(self.workload[self.names[-1]].dims.C, "X")[1:] if shares else [], dtype=int)
+        trips = np.repeat(self.tiling.trips, parts.size, axis=1)
+        trips[4] = np.tile(parts, self.tiling.trips.shape[1])
+        return self._aligned(trips)
+
+    def _aligned(self, trips: Int[np.ndarray, "5 candidates"]) -> Tiling:
+        """The tiling of those candidates that are aligned."""
+        tiling = group_tiling(self.workload, self.names, self.fused, trips)
+        return group_tiling(self.workload, self.names, self.fused, trips[:, tiling.aligned])
 
     @cached_property
     def live(self) -> Float[np.ndarray, "candidates layers"]:
-        """Bytes of live buffers while each layer runs."""
+        """Bytes of live buffers while each layer runs, without X."""
         return live_bytes(self.task, self.names, self.fused, self.tiling, "GNPQX")
 
     @property
     def may_be_group(self) -> bool:
-        """Whether the rules *fusible*, *one sink* and *repeat* allow the group."""
+        """Whether the rules *fusible*, *one sink* and *repeat* allow the group, and *complete* can be kept."""
         feeding = {edge.source for edge in self.fused}
+        joined = self._unbarred and all(name in feeding for name in self.names[:-1])
         repeats = {self.workload[name].repeat for name in self.names}
-        return all(name in feeding for name in self.names[:-1]) and self._unbarred and len(repeats) == 1
+        return joined and len(repeats) == 1 and self.task.machine.structure.hands_over is not None
 
     @property
     def _unbarred(self) -> bool:
@@ -158,29 +169,19 @@ class Run:
         return self._unbarred and float(self.live.max(axis=1).min()) <= self.capacity
 
     def chosen(self) -> Iterator[Sharing]:
-        """Trip counts worth trying, their nesting, and the live bytes; none if the run may not be a group."""
+        """Trip counts worth trying, their nesting, and the live bytes; none if the run may not be a group.
+
+        The nestings that differ have X innermost or outermost.
+        """
         if not self.may_be_group:
             return
         most = PLANS_PER_SHARE if len(self.names) > SHORT_RUN else PLANS_PER_SHARE_OF_SHORT_RUN
         for i in _spread(self.live.max(axis=1), self.tiling.trips, self.capacity, most):
             yield self._sharing(self.tiling, self.live, i, "GNPQ")
-        if len(self.names) == 2 and "X" not in self.barred:
-            yield from self._channel_plans()
-
-    def _channel_plans(self) -> Iterator[Sharing]:
-        """Trip counts of a pair that shares the channel loop, in the nestings that differ: X innermost or outermost."""
-        parts = np.array(_some_trip_counts(self.workload[self.names[-1]].dims.C, whole=False)[1:])
-        if not parts.size:
-            return
-        trips = np.repeat(self.tiling.trips, parts.size, axis=1)
-        trips[4] = np.tile(parts, self.tiling.trips.shape[1])
-        tiling = _aligned(self.workload, self.names, self.fused, trips)
-        if not tiling.trips.shape[1]:
-            return
         for loops in ("GNPQX", "GXNPQ"):
-            live = live_bytes(self.task, self.names, self.fused, tiling, loops)
-            for i in _spread(live.max(axis=1), tiling.trips, self.capacity, PLANS_PER_SHARE_OF_SHORT_RUN):
-                yield self._sharing(tiling, live, i, loops)
+            live = live_bytes(self.task, self.names, self.fused, self.channel_tiling, loops)
+            for i in _spread(live.max(axis=1), self.channel_tiling.trips, self.capacity, most):
+                yield self._sharing(self.channel_tiling, live, i, loops)
 
     def nearest_plan(self, wanted: Sequence[float]) -> Plan | None:
         """The plan whose trips are nearest to `wanted` (logs of G, N, P, Q); None if none fits."""
@@ -201,9 +202,39 @@ class Run:
         return Sharing(Trips(*(int(t) for t in tiling.trips[:, i])), loops, tiles, tuple(float(b) for b in live[i]))
 
 
-def _some_trip_counts(size: int, *, whole: bool) -> list[int]:
-    """Trip counts of a loop to try: divisors, and others where these leave gaps; with `whole` only none and all."""
-    if whole:
+def bonds(workload: Workload, strength: Float[np.ndarray, "*batch edges"]) -> Float[np.ndarray, "*batch cut_points"]:
+    """For each place between neighbours in topological order, the strongest edge that crosses it."""
+    bond = np.zeros((*strength.shape[:-1], len(workload.layers) - 1), dtype=strength.dtype)
+    for i, edge in enumerate(workload.edges):
+        crossed = slice(workload.depth[edge.source], workload.depth[edge.target])
+        bond[..., crossed] = np.maximum(bond[..., crossed], strength[..., i, None])
+    return bond
+
+
+def split(
+    bond: Float[np.ndarray, " cut_points"], least: float, planned: Callable[[int, int], Found | None]
+) -> Iterator[Found]:
+    """What is planned of the runs of two layers or more that bonds of at least `least` hold together.
+
+    `planned` is told where a run starts and stops. One of which it can make nothing is split at its weakest place,
+    again and again.
+    """
+    runs = list(pairwise([0, *(np.flatnonzero(bond < least) + 1).tolist(), bond.size + 1]))
+    while runs:
+        start, stop = runs.pop()
+        if stop - start < 2:
+            continue
+        found = planned(start, stop)
+        if found is not None:
+            yield found
+        else:
+            weakest = start + 1 + int(bond[start : stop - 1].argmin())
+            runs += [(start, weakest), (weakest, stop)]
+
+
+def _some_trip_counts(size: int, loop: str) -> list[int]:
+    """Trip counts of a loop to try: divisors, and others where these leave gaps; of G only one and all."""
+    if loop == "G":
         return sorted({1, size})
     found = divisors(size)
     for low, high in pairwise(divisors(size)):
@@ -211,14 +242,6 @@ def _some_trip_counts(size: int, *, whole: bool) -> list[int]:
         wanted = {round(low * (high / low) ** (i / (steps + 1))) for i in range(1, steps + 1)}
         found += [-(-size // -(-size // trips)) for trips in wanted]
     return sorted(set(found))
-
-
-def _aligned(
-    workload: Workload, names: Sequence[str], fused: Sequence[Edge], trips: Int[np.ndarray, "5 candidates"]
-) -> Tiling:
-    """The tiling of those candidates that are aligned."""
-    tiling = group_tiling(workload, names, fused, trips)
-    return group_tiling(workload, names, fused, trips[:, tiling.aligned])
 
 
 def live_bytes(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.search.exact.assemble import Filled, fits
-from fadiff.search.exact.conditions import Room
-from fadiff.search.exact.menus import Menu, Row, solve, start_from, subset
-
-if TYPE_CHECKING:
-    from fadiff.search.exact.conditions import Task
+from fadiff.search.exact.assemble import Filled, fits, peaks
+from fadiff.search.exact.conditions import Task, room_left
+from fadiff.search.exact.menus import Row, join, solve, start_from, subset, weighed
 
 
 def polish(task: Task, groups: Sequence[Filled], weights: tuple[float, float]) -> list[Filled]:
@@ -21,46 +17,34 @@ def polish(task: Task, groups: Sequence[Filled], weights: tuple[float, float]) -
     All layers climb at once, each in the room that the present mappings of the others leave. Of the improvements of a
     group the largest are taken first, as long as the group fits.
     """
-    places = [(i, turn) for i, filled in enumerate(groups) for turn in range(len(filled.chosen))]
-    places = [(i, turn) for i, turn in places if task.workload[groups[i].plan.group.layers[turn]].is_mac]
+    layers = [filled.plan.group.layers for filled in groups]
+    places = [(i, turn) for i, names in enumerate(layers) for turn, n in enumerate(names) if task.workload[n].is_mac]
     current = list(groups)
     if not places:
         return current
     found = solve(task, [_row(task, groups[i], turn) for i, turn in places], weights, pairs=True)
     gains: list[tuple[float, int]] = []
     for j, (i, turn) in enumerate(places):
-        before, after = groups[i].chosen[turn], subset(found, slice(j, j + 1))
-        gain = _price(before, weights) - _price(after, weights)
+        gain = weighed(groups[i].chosen, weights)[turn] - weighed(found, weights)[j]
         gain *= task.layer(groups[i].plan.conditions[turn]).repeat
-        if np.isfinite(after.energy_pj[0]) and gain > 0:
+        if np.isfinite(found.energy_pj[j]) and gain > 0:
             gains.append((-gain, j))
     for gain, j in sorted(gains):
         i, turn = places[j]
-        filled = current[i]
-        chosen = (*filled.chosen[:turn], subset(found, slice(j, j + 1)), *filled.chosen[turn + 1 :])
-        if fits(task, filled.plan, chosen):
-            current[i] = Filled(filled.plan, chosen, filled.price + gain)
+        plan, chosen, price = current[i]
+        changed = join([subset(chosen, slice(turn)), subset(found, [j]), subset(chosen, slice(turn + 1, None))])
+        if fits(task, plan, changed):
+            current[i] = Filled(plan, changed, price + gain)
     return current
-
-
-def _price(chosen: Menu, weights: tuple[float, float]) -> float:
-    return weights[0] * float(chosen.energy_pj[0]) + weights[1] * float(chosen.cycles[0])
 
 
 def _row(task: Task, filled: Filled, turn: int) -> Row:
     """A climb from the layer's present mapping, with the room the rest of its group leaves in every memory."""
-    others = [(i, menu) for i, menu in enumerate(filled.chosen) if i != turn]
-    nothing = np.zeros(len(task.all_room.running))
-    kept = sum((menu.kept[:, 0] for _, menu in others), nothing)
-    # The sums of a channel loop's second layer wait while its first runs, and the first's tiles leave room for them.
-    waiting = sum((menu.waiting[:, 0] for i, menu in others if turn == 0 and i), nothing)
-    running, elsewhere = np.array(task.all_room.running) - kept - waiting, nothing
-    for i, menu in others:
-        held = menu.running[:, 0] - menu.kept[:, 0]
-        if task.fusing is not None:
-            held[task.fusing] += filled.plan.live_bytes[i]
-        elsewhere = np.maximum(elsewhere, held)
-    if task.fusing is not None:
-        running[task.fusing] -= filled.plan.live_bytes[turn]
-    room = Room(tuple(running), tuple(np.array(task.all_room.running) - kept - elsewhere))
-    return Row(filled.plan.conditions[turn], start_from(filled.chosen[turn], 0), room)
+    plan, chosen = filled.plan, filled.chosen
+    # The layer's own sums do not wait for it.
+    waiting = chosen.waiting.copy()
+    waiting[:, turn] = 0
+    total = peaks(task, plan, chosen.running, chosen.kept, waiting)
+    others = [i for i in range(len(plan.conditions)) if i != turn]
+    room = room_left(task.all_room, total, chosen.running, chosen.kept, turn, others)
+    return Row(plan.conditions[turn], start_from(chosen, turn), room)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from fadiff.search.exact.climb import Moves, moved, price
+from fadiff.search.exact.climb import Moves, Rows, best_of, moved, price
 from fadiff.search.exact.menus import Menu, Row, join, subset
 from fadiff.search.space import settle
 
@@ -37,9 +37,7 @@ def _climbed(task: Task, rows: Sequence[Row], weights: tuple[float, float]) -> M
     best = started(task, rows, weights)
     left = np.arange(len(rows))
     while left.size:
-        tried = after_moves(task, [rows[i] for i in left.tolist()], subset(best, left), weights)
-        chosen = tried.price.argmin(axis=0)
-        taken = Menu(*(values[..., chosen, np.arange(left.size)] for values in tried))
+        taken = best_of(after_moves(task, [rows[i] for i in left.tolist()], subset(best, left), weights))
         better = taken.price < best.price[left] * (1 - 1e-9)
         left = left[better]
         for old, new in zip(best, taken, strict=True):
@@ -57,32 +55,22 @@ def started(
     task: Task, rows: Sequence[Row], weights: tuple[float, float], numbers: MachineArrays | None = None
 ) -> Menu:
     """The starts of rows, settled and priced; on other numbers than the task's, where they are given."""
-    tile = task.rows([row.condition for row in rows], [row.room for row in rows], weights).fusion.tile
-    factors = np.stack([row.start.factors for row in rows], axis=-1)
-    order = np.stack([row.start.order for row in rows], axis=-1)
-    return _priced(task, rows, weights, settle(cast("Array", factors), tile), cast("Array", order), numbers)
+    packed = _packed(task, rows, weights)
+    factors, order = (np.stack(parts, axis=-1) for parts in zip(*(row.start for row in rows), strict=True))
+    tried = settle(cast("Array", factors), packed.fusion.tile), cast("Array", order)
+    return price(task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers)
 
 
 def after_moves(
     task: Task, rows: Sequence[Row], now: Menu, weights: tuple[float, float], numbers: MachineArrays | None = None
 ) -> Menu:
     """The mappings of `now`, one per row, after each single move: ``[..., moves, rows]``."""
-    conditions = [row.condition for row in rows]
+    conditions, packed = [row.condition for row in rows], _packed(task, rows, weights)
     most = 1 + max(len(task.steps[False][condition.layer]) for condition in conditions)
     moves = Moves(*(part[:most] for part in task.moves(conditions, pairs=False)))
-    tile = np.array([condition.tile for condition in conditions], dtype=np.float64).T
-    factors, order = moved(now.factors[:, :, None], now.order[:, None], moves, cast("Array", tile[:, None]))
-    return _priced(task, rows, weights, factors, order, numbers)
+    tried = moved(now.factors[:, :, None], now.order[:, None], moves, packed.fusion.tile[:, None])
+    return price(task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers)
 
 
-def _priced(
-    task: Task,
-    rows: Sequence[Row],
-    weights: tuple[float, float],
-    factors: Array,
-    order: Array,
-    numbers: MachineArrays | None,
-) -> Menu:
-    packed = task.rows([row.condition for row in rows], [row.room for row in rows], weights)
-    machine = task.numbers if numbers is None else numbers
-    return price(task.machine.structure, task.space.orders, packed, factors, order, machine)
+def _packed(task: Task, rows: Sequence[Row], weights: tuple[float, float]) -> Rows:
+    return task.rows([row.condition for row in rows], [row.room for row in rows], weights)

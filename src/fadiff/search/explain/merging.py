@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,20 +13,8 @@ from fadiff.schedule import Group
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import Objective, price_weights
 from fadiff.search.exact.assemble import Filled, fill, to_mappings
-from fadiff.search.exact.conditions import Condition, Room, Task
-from fadiff.search.exact.menus import (
-    FURTHER_MAPPINGS,
-    LITTLE_ROOM,
-    THRIFT,
-    Menu,
-    Row,
-    Start,
-    full_array,
-    join,
-    outermost,
-    pinned,
-    subset,
-)
+from fadiff.search.exact.conditions import Condition, Task
+from fadiff.search.exact.menus import Start, full_array, outermost, pinned, thrifty
 from fadiff.search.exact.plans import Plan, Run
 from fadiff.search.explain.climbs import climbed
 from fadiff.search.explain.present import start_of
@@ -38,8 +26,6 @@ PLANS_OF_A_PAIR, PLANS_IN_ALL = 6, 20
 """Plans of a merged group that are looked at, by each of three estimates: more, where few pairs could be merged."""
 
 Pair = tuple[Group, Group]
-Weights = tuple[float, float]
-Starts = dict[Condition, list[Start]]
 
 
 def merged_layers(workload: Workload, source: Group, target: Group) -> tuple[str, ...]:
@@ -55,8 +41,15 @@ def merge(
     weights = price_weights(evaluation, objective)
     most = max(PLANS_OF_A_PAIR, PLANS_IN_ALL // len(pairs))
     plans = {pair: _some_plans(task, pair, most) for pair in pairs}
-    conditions = dict.fromkeys(c for mine in plans.values() for plan in mine for c in plan.conditions)
-    menus = _menus(task, _starts(task, evaluation, conditions), weights)
+    conditions = list(dict.fromkeys(c for mine in plans.values() for plan in mine for c in plan.conditions))
+    present = {task.twin[task.number[name]]: start_of(task, m) for name, m in evaluation.schedule.mappings.items()}
+
+    def starts(condition: Condition) -> list[Start]:
+        """The present mapping, a full array, and all weights at home."""
+        first = present.get(condition.layer, outermost(task))
+        return [first, full_array(task, condition), pinned(task, condition)]
+
+    menus = thrifty(task, conditions, weights, starts, climbed)
     result: dict[Pair, Evaluation | None] = {}
     for pair, mine in plans.items():
         filled = [one for one in (fill(task, plan, menus, weights, np.inf) for plan in mine) if one is not None]
@@ -103,46 +96,6 @@ def _home_bytes(task: Task, plan: Plan, tensor: str) -> float:
         return 0.0
     usable = task.machine.memories[structure.memories.index(home)].usable_bytes
     return usable * task.machine.instances(home) - (max(plan.live_bytes) if home == structure.fuses else 0)
-
-
-def _starts(task: Task, evaluation: Evaluation, conditions: Iterable[Condition]) -> Starts:
-    """Where layers of merged groups climb from: their present mapping, a full array, and all weights at home."""
-    present = {task.twin[task.number[name]]: start_of(task, m) for name, m in evaluation.schedule.mappings.items()}
-    return {c: [present.get(c.layer, outermost(task)), full_array(task, c), pinned(task, c)] for c in conditions}
-
-
-def _menus(task: Task, starts: Starts, weights: Weights) -> dict[Condition, Menu]:
-    """Mappings of layers in merged groups: the best with all room there is, and the best with less and less of it."""
-    fusing = task.fusing
-    assert fusing is not None, "groups need a memory that fuses"
-    whole = task.all_room.running[fusing]
-    menus: dict[Condition, list[Menu]] = {condition: [] for condition in starts}
-    rooms = dict.fromkeys(starts, whole)
-    for stage in range(1 + FURTHER_MAPPINGS):
-        if not rooms:
-            break
-        each = 3 if stage == 0 else 2
-        rows = [Row(c, s, _room(task, c, fusing, room)) for c, room in rooms.items() for s in starts[c][:each]]
-        found = climbed(task, rows, weights)
-        following = dict[Condition, float]()
-        for i, condition in enumerate(rooms):
-            menu = subset(found, slice(i * each, (i + 1) * each))
-            menus[condition].append(subset(menu, np.isfinite(menu.price)))
-            best = int(menu.price.argmin())
-            if np.isfinite(menu.price[best]) and menu.running[fusing, best] > LITTLE_ROOM * whole:
-                following[condition] = THRIFT * float(menu.running[fusing, best])
-        rooms = following
-    return {condition: join(parts) for condition, parts in menus.items()}
-
-
-def _room(task: Task, condition: Condition, fusing: int, bytes_here: float) -> Room:
-    """Some of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold them."""
-    sizes, structure = task.layer(condition).dims, task.machine.structure
-    halved = condition.tile[2:4] != (sizes.K, sizes.C)
-    sums = [halved and node in structure.keepers("O") for node in structure.memories[1:]]
-    room = [size / 2 if half else size for size, half in zip(task.all_room.running, sums, strict=True)]
-    room[fusing] = min(room[fusing], bytes_here)
-    return Room(tuple(room), tuple(room))
 
 
 def _merged(task: Task, evaluation: Evaluation, pair: Pair, filled: Filled) -> Evaluation | None:

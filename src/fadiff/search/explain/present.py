@@ -9,7 +9,7 @@ import numpy as np
 
 from fadiff.schedule.capacity import Part, needs
 from fadiff.schedule.rules import Examined
-from fadiff.search.exact.conditions import Room, Task
+from fadiff.search.exact.conditions import Task, room_left
 from fadiff.search.exact.menus import Row, Start
 from fadiff.workload import DIMS
 
@@ -21,18 +21,12 @@ if TYPE_CHECKING:
 
 
 def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
-    """Every MAC layer of a schedule, in the room that the others leave it on the task's machine.
-
-    In each memory, with `total` what is there while a layer runs:
-
-    .. math:: running = there - (total_v - tiles_v), \\qquad kept = there - \\max_{u \\neq v} (total_u - kept_v)
-    """
+    """Every MAC layer of a schedule, in the room that the others leave it on the task's machine."""
     examined = Examined(schedule)
     need = needs(examined.nest, examined.placement, task.numbers)
     memories = task.machine.structure.memories[1:]
     total = np.stack([np.asarray(need.total[memory]) for memory in memories])
     tiles, kept = (_by_memory(memories, held, total) for held in (need.tiles.running, need.tiles.kept))
-    there = np.array(task.all_room.running)
     rows: dict[str, Row] = {}
     for group in schedule.groups:
         tile = examined.tilings[group].tile
@@ -42,8 +36,7 @@ def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
                 continue
             me = examined.number[name]
             others = [examined.number[other] for other in group.layers if other != name]
-            elsewhere = (total[:, others] - kept[:, [me]]).max(axis=1, initial=0)
-            room = Room(tuple(there - total[:, me] + tiles[:, me]), tuple(there - elsewhere))
+            room = room_left(task.all_room, total, tiles, kept, me, others)
             rows[name] = Row(condition, start_of(task, schedule.mappings[name]), room)
     return rows
 

@@ -82,7 +82,7 @@ def _unsuited(task: Task) -> Verdict | None:
     machine, memory = task.machine, task.machine.fused_in()
     if memory is None:
         return Verdict("no memory fuses", f"no memory of {machine.name} holds fused tensors")
-    if machine.structure.keepers("O")[-1] <= machine.number[memory.name]:
+    if machine.structure.hands_over is None:
         return Verdict("incomplete", f"no memory further in than {memory.name} keeps O, where sums could be finished")
     return None
 
@@ -138,13 +138,8 @@ def _broken(task: Task, source: Group, target: Group) -> Verdict | None:
 
 def smallest_bytes(run: Run) -> int:
     """The least that the buffers of a run need while some layer runs, under any trip counts."""
-    live = [run.live]
-    if len(run.names) == 2 and "X" not in run.barred:
-        trips = run.tiling.trips.copy()
-        trips[4] = run.workload[run.names[1]].dims.C
-        tiling = group_tiling(run.workload, run.names, run.fused, trips)
-        live.append(live_bytes(run.task, run.names, run.fused, tiling, "GXNPQ")[tiling.aligned])
-    return ceil(min(each.max(axis=1).min(initial=np.inf) for each in live))
+    under_x = live_bytes(run.task, run.names, run.fused, run.channel_tiling, "GXNPQ")
+    return ceil(np.concatenate([run.live, under_x]).max(axis=1).min())
 
 
 def _uncut(run: Run) -> tuple[Cause, str]:

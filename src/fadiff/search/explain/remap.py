@@ -12,7 +12,6 @@ from fadiff.schedule.rules import violations
 from fadiff.search.driver import price_weights
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import subset
 from fadiff.search.explain.climbs import climbed
 from fadiff.search.explain.present import present_rows
 
@@ -53,7 +52,7 @@ def _climbed(present: Evaluation) -> dict[str, Mapping]:
         return {}
     found = climbed(task, list(rows.values()), price_weights(present, "edp"))
     return {
-        name: to_mapping(task, row.condition, subset(found, slice(i, i + 1)))
+        name: to_mapping(task, row.condition, found, i)
         for i, (name, row) in enumerate(rows.items())
         if np.isfinite(found.price[i])
     }

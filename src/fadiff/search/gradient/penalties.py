@@ -133,10 +133,9 @@ def complete(scene: Scene) -> Float[Array, " restarts"]:
 
 def incompleteness(nest: Nest) -> Float[Array, "*batch layers"]:
     """To what degree each layer hands over unfinished sums: copied * log(arrivals at the memory that fuses / |O|)."""
-    fuses = nest.structure.fuses
-    if nest.alone or fuses is None:
+    keeper = nest.structure.hands_over
+    if nest.alone or keeper is None:
         return jnp.zeros_like(nest.layers.output)
-    keeper = next(node for node in nest.structure.keepers("O") if node > fuses)
     # Counts in 32 bits may come out a few values off.
     share = nest.past("O", keeper, ()) / nest.layers.output - 1
     return nest.fusion.copied * jnp.log1p(jnp.where(share > ROUNDING, share, 0))

@@ -113,8 +113,7 @@ def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings
     space, whole = map_space(machine), machine.structure
     looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
     useful = tuple("".join(d for d in looped if node in space.nodes[d]) for node in range(len(machine.nodes)))
-    # Fused outputs arrive from a keeper of sums further in.
-    shares = settings.fuse and whole.fuses is not None and whole.keepers("O")[-1] > whole.fuses
+    shares = settings.fuse and whole.hands_over is not None
     fusible = [edge for edge in workload.edges if shares and is_fusible(workload, edge)]
     position = np.array([workload.depth[layer.name] for layer in workload.layers])
     layers, edges = _round_up(len(workload.layers)), _round_up(len(workload.edges))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from fadiff.hardware.machine import Axis, Machine, Memory
+from fadiff.hardware import Axis, Machine, Memory
 
 HEADINGS = ("", "instances", "", "capacity", "word", "words/cycle", "pJ/word")
 TENSOR_NAMES = {"W": "weights", "I": "inputs", "O": "outputs"}

@@ -1,16 +1,7 @@
 from dataclasses import replace
 
-from fadiff.hardware import (
-    Axis,
-    Machine,
-    Memory,
-    NodeLine,
-    draw_machine,
-    fusion_sentence,
-    load_machine,
-    machine_lines,
-    read_machine,
-)
+from fadiff.hardware import Axis, Machine, Memory, load_machine, read_machine
+from fadiff.report.machine_drawing import NodeLine, draw_machine, fusion_sentence, machine_lines
 
 MACHINE = Machine(
     name="mine",
