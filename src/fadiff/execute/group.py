@@ -11,10 +11,9 @@ from fadiff.execute.ledger import Bookkeeper, Ledger
 from fadiff.execute.mac_run import MacRun
 from fadiff.execute.nest import Block, K, N, P, Q, build_nest
 from fadiff.execute.occupancy import Buffer, Occupancy, Residence
-from fadiff.execute.operands import Inputs, weight_source
-from fadiff.execute.outlet import Outlet
+from fadiff.execute.operands import Inputs, Outlet, weight_source
 from fadiff.execute.plan import Indices, Plan
-from fadiff.execute.result import Access, Count, ExecutionError, LayerRun
+from fadiff.execute.result import Access, Count, LayerRun
 from fadiff.execute.role import layer_role
 from fadiff.execute.tensors import Tensors, exact_dtype
 from fadiff.execute.traffic import MACS, STEPS, SharedWalk, Traffic
@@ -81,12 +80,14 @@ class GroupRun:
 
     def _look_for_operands(self, name: str, at: Indices) -> None:
         """All that a layer reads of fused operands must be there."""
+        plan = self._plan
         for edge in self._workload.producers[name]:
             if edge.source in self._buffers:
-                rows, cols = (self._plan.read(edge, i, self._plan.span(name, at, loop)) for i, loop in enumerate("PQ"))
+                rows, cols = (plan.read(edge, i, plan.span(name, at, loop)) for i, loop in enumerate("PQ"))
                 if missing := self._buffers[edge.source].missing(self._key(at), rows, cols):
-                    told = f"{name} reads {missing} places of {edge.source} that are not on chip at that time"
-                    raise ExecutionError(f"group {self._group.name}: {told}")
+                    raise plan.error(
+                        f"{name} reads {missing} places of {edge.source} that are not on chip at that time"
+                    )
 
     def _release(self, name: str, at: Indices) -> None:
         """Empties the buffers that wait for this layer, as the last of their readers, of what nobody needs now."""
@@ -118,7 +119,8 @@ class GroupRun:
         name, plan, role, dtype = layer.name, self._plan, self._roles[layer.name], exact_dtype(layer)
         nest = build_nest(layer, self._machine, self._schedule.mappings[name], plan.tile(name))
         traffic = Traffic(nest, role)
-        walk, tiles = (SharedWalk(traffic, plan.dims(name), made) for made in (self._pieces[name], plan.tiles(name)))
+        made = self._pieces[name], plan.pieces(name, leads=False)
+        walk, tiles = (SharedWalk(traffic, plan.dims(name), pieces) for pieces in made)
         weights = weight_source(partial(self._tensors.weights, layer), dtype)
         inputs = Inputs(layer.dims, role.parts, dtype)
         run = MacRun(traffic, walk, weights, inputs.take, self._outlets[name])
@@ -131,9 +133,8 @@ class GroupRun:
         layer, outlet = self._workload[name], self._outlets[name]
         bookkeeper = Bookkeeper(self._machine, layer, self._roles[name])
         if not layer.is_mac:
-            fused, every = sum(x.source in self._group.layers for x in layer.inputs), len(layer.inputs)
-            brought = (fused * outlet.computed, (every - fused) * outlet.computed)
-            wanted = bookkeeper.addends(*brought, outlet.computed, outlet.stored)
+            fused = sum(operand.source in self._group.layers for operand in layer.inputs)
+            wanted = bookkeeper.addends(fused, len(layer.inputs) - fused, outlet.computed, outlet.stored)
             return LayerRun(self._counts(wanted, Ledger(), Ledger()), 0, 0, 0)
         run, residence = self._macs[name]
         wanted, padding = bookkeeper.moves(run.traffic, run.counts, run.moved, outlet.stored)

@@ -36,12 +36,12 @@ class Bookkeeper:
         What `moved` to a tile takes the place of counted values, by leg; `stored` values of the output were written
         where it goes.
         """
-        book, padding = Ledger(), Ledger()
+        book, padding, bits = Ledger(), Ledger(), self._machine.bits
         for number, leg in enumerate(traffic.legs):
             values: list[int] = counts[traffic.slot[number] : traffic.slot[number + 1]].tolist()
             if leg.tensor == "O" and leg.inner == traffic.nest.macs:
-                self._add(book, leg.outer, "O", "write", values[ARRIVING] * self._machine.bits.sums)
-                self._add(book, leg.outer, "O", "read", values[RELOADED] * self._machine.bits.sums)
+                self._add(book, leg.outer, "O", "write", values[ARRIVING] * bits.sums)
+                self._add(book, leg.outer, "O", "read", values[RELOADED] * bits.sums)
             elif leg.tensor == "O":
                 self._outputs(book, leg.outer, leg.inner, values, stored)
             else:
@@ -53,17 +53,22 @@ class Bookkeeper:
                 if number in moved:
                     written = read = moved[number].wanted
                     missed = read - moved[number].data
-                self._add(book, leg.outer, leg.tensor, "read", read * self._read_bits(leg.tensor, leg.outer))
-                padding_bits = self._machine.bits.I if leg.outer == 0 else self._machine.bits.O
-                self._add(padding, leg.outer, leg.tensor, "read", missed * padding_bits)
+                # Where fused tensors lie, the fused share of W or I has the width of O.
+                share = self._role.fused[leg.tensor] if leg.outer == self._role.fuses else 0
+                read_bits = share * bits.O + (1 - share) * self._bits[leg.tensor]
+                self._add(book, leg.outer, leg.tensor, "read", read * read_bits)
+                self._add(padding, leg.outer, leg.tensor, "read", missed * (bits.I if leg.outer == 0 else bits.O))
                 if leg.inner != traffic.nest.macs:
                     self._add(book, leg.inner, leg.tensor, "write", written * self._bits[leg.tensor])
         return book, padding
 
     def addends(self, fused: int, unfused: int, computed: int, stored: int) -> Ledger:
-        """Bits of an add layer: operands come in through the keepers of O, the result leaves the same way."""
+        """Bits of an add layer: operands come in through the keepers of O, the result leaves the same way.
+
+        So many operands are fused, and so many not.
+        """
         book, bits = Ledger(), self._machine.bits
-        keepers = self._machine.structure.keepers("O")
+        keepers, fused, unfused = self._machine.structure.keepers("O"), fused * computed, unfused * computed
         self._add(book, 0, "O", "read", unfused * bits.O)
         self._add(book, self._role.fuses, "O", "read", fused * bits.O)
         for node in keepers[1:-1]:
@@ -97,11 +102,6 @@ class Bookkeeper:
             self._add(book, outer, "O", "write", arrived + (values[ARRIVING] - values[FINISHED]) * sums)
             self._add(book, outer, "O", "read", values[RELOADED] * sums)
             self._add(book, inner, "O", "write", values[RELOADED] * bits.sums)
-
-    def _read_bits(self, tensor: str, outer: int) -> Fraction | int:
-        """Width of a value of W or I where it is read: the fused share of it has that of O in the memory that fuses."""
-        share = self._role.fused[tensor] if outer == self._role.fuses else 0
-        return share * self._machine.bits.O + (1 - share) * self._bits[tensor]
 
     def _add(self, book: Ledger, node: int, tensor: str, way: Way, bits: Fraction | int) -> None:
         assert bits == int(bits), "values come whole"

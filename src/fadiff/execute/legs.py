@@ -141,21 +141,18 @@ class Leg:
 
         Only lanes below the outer end and below the last loop over P and R lie side by side.
         """
-        shared = np.zeros(starts.shape, np.bool_)
         nest, dims = self._nest, IMAGE[axis]
         last = max((i for i, loop in nest.loops(self.inner) if loop.dim in dims), default=-1)
         p_fan, r_fan = (nest.lanes(d, self.outer, self.inner, last) for d in dims)
         if p_fan == 1 or r_fan == 1:
-            return shared
+            return np.zeros(starts.shape, np.bool_)
         whole_p, whole_r = (nest.held[self.inner][d] for d in dims)
-        full = (np.array(p) == whole_p)[:, None] & (np.array(r) == whole_r)
-        for i in range(0, len(p), p_fan):
-            for j in range(0, len(r), r_fan):
-                fan = (slice(i, i + p_fan), slice(j, j + r_fan))
-                wanted = starts[fan][full[fan]]
-                again = np.ones(wanted.size, np.bool_)
-                again[np.unique(wanted, return_index=True)[1]] = False
-                shared[fan][full[fan]] = again
+        shared = (np.array(p) == whole_p)[:, None] & (np.array(r) == whole_r)
+        fan = (np.arange(len(p)) // p_fan)[:, None] * len(r) + np.arange(len(r)) // r_fan
+        wanted = np.stack([fan[shared], starts[shared]])
+        again = np.ones(wanted.shape[1], np.bool_)
+        again[np.unique(wanted, axis=1, return_index=True)[1]] = False
+        shared[shared] = again
         return shared
 
 

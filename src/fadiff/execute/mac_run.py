@@ -10,8 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from fadiff.execute.legs import Sums
 from fadiff.execute.nest import Block, Lanes, P, Q
-from fadiff.execute.operands import Source, Tile, box_of
-from fadiff.execute.outlet import Outlet
+from fadiff.execute.operands import Outlet, Source, Tile, box_of
 from fadiff.execute.tensors import Floats
 from fadiff.execute.traffic import SharedWalk, Traffic
 from fadiff.workload import Layer
@@ -31,10 +30,10 @@ class MacRun:
         self.traffic, self.walk = traffic, walk
         self.counts = traffic.zeros()
         self._nest, self._layer, self._outlet = traffic.nest, traffic.nest.layer, outlet
-        on_chip = {i: leg for i, leg in enumerate(traffic.legs) if leg.inner != self._nest.macs}
-        homes = {i: leg for i, leg in on_chip.items() if leg.tensor in "WI" and leg.outer == 0}
-        self._depth = self._walked([leg.inner for leg in homes.values()])
-        self._homes = {i: leg for i, leg in homes.items() if self._nest.above(leg.inner) <= self._depth}
+        outer = [(i, leg) for i, leg in enumerate(traffic.legs) if leg.tensor in "WI" and leg.outer == 0]
+        homes = [(i, leg) for i, leg in outer if leg.inner != self._nest.macs]
+        self._depth = self._walked([leg.inner for _, leg in homes])
+        self._homes = {i: leg for i, leg in homes if self._nest.above(leg.inner) <= self._depth}
         self._tiles = {"W": Tile(weights), "I": Tile(inputs)}
         self.moved = {i: self._tiles[leg.tensor] for i, leg in self._homes.items()}
         """By leg, tiles whose values really move."""

@@ -66,8 +66,7 @@ class Residence:
         self._traffic = traffic = walk.traffic
         self._legs = [leg for leg in traffic.legs if leg.inner != traffic.nest.macs]
         # Keepers of O, but for the innermost, that only finished outputs reach hold what the epilogue leaves of them.
-        slots = zip(traffic.legs, traffic.slot, strict=False)
-        outputs = [(leg, slot) for leg, slot in slots if leg.tensor == "O" and leg.inner != traffic.nest.macs]
+        outputs = [(leg, traffic.slot[traffic.legs.index(leg)]) for leg in self._legs if leg.tensor == "O"]
         self._finished = {leg.outer for leg, slot in outputs if tiles[slot + ARRIVING] == tiles[slot + FINISHED]}
 
     def running(self, block: Block) -> Held:
@@ -131,7 +130,5 @@ class Occupancy:
         used, key, known = sum(self._held[node].values()), (self._layer, node), self.peaks.get((self._layer, node))
         if known is None or used > known.bits:
             largest = sorted(((who, bits) for who, bits in self._held[node].items() if bits), key=lambda held: -held[1])
-            memory = self._memories[node]
-            self.peaks[key] = Peak(
-                *(self._layer, memory.name, used, memory.usable_bytes), tuple(largest[:HOLDERS_NAMED])
-            )
+            named, memory = tuple(largest[:HOLDERS_NAMED]), self._memories[node]
+            self.peaks[key] = Peak(self._layer, memory.name, used, memory.usable_bytes, named)

@@ -1,4 +1,4 @@
-"""Where a layer's operands lie, and tiles of them on chip.
+"""Where a layer's operands lie, tiles of them on chip, and where its output goes.
 
 A box is a range of each axis of an operand: of ``W[G, K, C, R, S]``, or of ``I[G, N, C, rows, columns]``, whose lines,
 rows and columns, are counted with padding.
@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fadiff.execute.nest import IMAGE, C, G, K, N, R, S
-from fadiff.execute.tensors import Floats, FloatType, Image, Span, Words
+from fadiff.execute.tensors import Floats, FloatType, Image, Span, Words, residues, resized, resizes
 from fadiff.workload import Dims, Layer
 
-Box = tuple[Span, Span, Span, Span, Span]
+Box = tuple[Span, ...]
 ROWS, COLS = 3, 4
 """Axes of an input box along which windows slide."""
 
@@ -25,8 +25,7 @@ def box_of(tensor: str, layer: Layer, starts: Sequence[int], lens: Sequence[int]
         for (p, r), stride, dilation in zip(IMAGE, layer.stride, layer.dilation, strict=True):
             first = starts[p] * stride + starts[r] * dilation
             spans.append((first, first + (lens[p] - 1) * stride + (lens[r] - 1) * dilation + 1))
-    a, b, c, d, e = spans
-    return a, b, c, d, e
+    return tuple(spans)
 
 
 class Taken(NamedTuple):
@@ -75,10 +74,11 @@ class Inputs:
     def take(self, box: Box) -> Taken:
         """Takes a box."""
         sizes = [end - first for first, end in box]
-        found: Floats | None = None
+        found: Floats = np.zeros(sizes, self._dtype)
         wanted = data = 0
         for part, there in self._parts:
-            inside = _overlap(box, there)
+            # Ranges that do not overlap come out empty or worse.
+            inside = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, there, strict=True)]
             g, n, c, rows, cols = [max(0, end - first) for first, end in inside]
             if not part.fused:
                 wanted += g * n * c * sizes[ROWS] * sizes[COLS]
@@ -88,9 +88,8 @@ class Inputs:
             values = self._view(part, there)[_slices(inside, there)]
             if [g, n, c, rows, cols] == sizes:
                 return Taken(values.astype(self._dtype, order="C"), wanted, data)
-            found = np.zeros(sizes, self._dtype) if found is None else found
             found[_slices(inside, box)] = values
-        return Taken(np.zeros(sizes, self._dtype) if found is None else found, wanted, data)
+        return Taken(found, wanted, data)
 
     def most_unfused(self, groups: int, channels: int) -> int:
         """The most channels from the first memory that a tile of so many groups and channels can hold."""
@@ -132,10 +131,10 @@ class Tile:
         else:
             axis = ROWS if old[ROWS] != box[ROWS] else COLS
             (first, end), fresh = box[axis], (old[axis][1], box[axis][1])
-            taken = self._source((*box[:ROWS], fresh, box[COLS]) if axis == ROWS else (*box[:COLS], fresh))
+            taken = self._source((*box[:axis], fresh, *box[axis + 1 :]))
             # Of all lines that it held, and fresh ones, the last are wanted.
             lines = np.concatenate((self._values, taken.values), axis)
-            self._values = lines[:, :, :, first - end :] if axis == ROWS else lines[..., first - end :]
+            self._values = lines[(slice(None),) * axis + (slice(first - end, None),)]
         self.wanted, self.data = self.wanted + taken.wanted, self.data + taken.data
         return taken
 
@@ -143,6 +142,39 @@ class Tile:
         """The values of a box within the tile."""
         assert self.box is not None
         return self._values if box == self.box else self._values[_slices(box, self.box)]
+
+
+class Outlet:
+    """Takes a layer's sums and stores its output, ``record[N, G, K, P', Q']``; counts what is `computed` and `stored`.
+
+    Sums go through the vector unit, which applies the epilogue. Where that pools or upsamples, it collects rows until
+    they are complete; its storage is not counted.
+    """
+
+    def __init__(self, layer: Layer, record: Words) -> None:
+        self.record, self.computed, self.stored = record, 0, 0
+        d, self._layer = layer.dims, layer
+        self._collected = np.zeros((d.N, d.G, d.K, d.P, d.Q), np.int8) if resizes(layer) else None
+
+    def drain(self, sums: Floats, corner: tuple[int, int, int, int, int]) -> None:
+        """Takes final sums ``[g, k, n, p, q]`` whose first element is ``O[g, k, n, p, q]`` = `corner`."""
+        words = residues(sums).transpose(2, 0, 1, 3, 4)
+        self.computed += words.size
+        g, k, n, p, q = corner
+        place = tuple(slice(a, a + b) for a, b in zip((n, g, k, p, q), words.shape, strict=True))
+        if self._collected is not None:
+            self._collected[place] = words
+        else:
+            self.record[place] = words
+            self.stored += words.size
+
+    def finish(self, outputs: Sequence[Span], rows: Span, cols: Span) -> None:
+        """Stores rows and columns that are complete now, of ranges of N, G and K, if the vector unit collected them."""
+        if self._collected is not None and rows[0] < rows[1] and cols[0] < cols[1]:
+            n, g, k = (slice(*span) for span in outputs)
+            words = resized(self._collected[n, g, k], self._layer, rows, cols)
+            self.record[n, g, k, slice(*rows), slice(*cols)] = words
+            self.stored += words.size
 
 
 def _rectangles(width: int, channels: Span) -> Iterator[tuple[Span, Span]]:
@@ -158,11 +190,6 @@ def _rectangles(width: int, channels: Span) -> Iterator[tuple[Span, Span]]:
             end = min(width, channel + last - first)
             yield (group, group + 1), (channel, end)
             first += end - channel
-
-
-def _overlap(a: Box, b: Box) -> list[Span]:
-    """Where two boxes overlap; ranges that do not are empty or worse."""
-    return [(max(first, other), min(end, last)) for (first, end), (other, last) in zip(a, b, strict=True)]
 
 
 def _slices(box: Sequence[Span], around: Sequence[Span] = ((0, 0),) * 5) -> tuple[slice, ...]:

@@ -7,7 +7,6 @@ over rows and columns start below 0, and in those iterations only layers that le
 larger than a tile, and no row is computed twice.
 """
 
-from collections.abc import Iterable
 from itertools import product
 from typing import NamedTuple
 
@@ -66,10 +65,8 @@ class Plan:
         """By layer and shared loop."""
         for name in reversed(group.layers):
             self.paces[name] = {loop: self._pace(name, loop) for loop in self.order}
-        trips = group.trips._asdict()
-        starts = (min(paces[loop].first for paces in self.paces.values()) for loop in self.order)
-        ranges = (range(start, trips[loop]) for start, loop in zip(starts, self.order, strict=True))
-        self.iterations: tuple[Indices, ...] = tuple(product(*ranges))
+        first = {loop: min(paces[loop].first for paces in self.paces.values()) for loop in self.order}
+        self.iterations = tuple(product(*(range(first[loop], getattr(group.trips, loop)) for loop in self.order)))
 
     def index(self, at: Indices, loop: str) -> int:
         """The index of one shared loop."""
@@ -105,46 +102,16 @@ class Plan:
         """Whether sums are complete after an iteration: those of a channel loop's consumer are after its last one."""
         return self.group.x_dim(name) != "C" or self.index(at, "X") == self.group.trips.X - 1
 
-    def pieces(self, name: str) -> list[Piece]:
-        """What a layer computes, iteration by iteration: its lead before the first one."""
-        return self._pieces(name, self.iterations, [self.paces[name][loop] for loop in self.order])
+    def pieces(self, name: str, *, leads: bool = True) -> list[Piece]:
+        """What a layer computes, iteration by iteration: its lead before the first one.
 
-    def tiles(self, name: str) -> list[Piece]:
-        """What the model takes a layer to compute: its tiles in order, as if nobody had to lead."""
-        paces = [self.paces[name][loop]._replace(lead=0) for loop in self.order]
-        return self._pieces(name, product(*(range(ceil_div(pace.size, pace.tile)) for pace in paces)), paces)
-
-    def read(self, edge: Edge, axis: int, computed: Span) -> Span:
-        """Stored rows (axis 0) or columns (1) of its source that an edge reads for computed ones of its target."""
-        stored, reach = self.workload[edge.source].stored[axis], self._reach(edge, axis)
-        if reach is None:
-            return 0, stored
-        return self.first_read(edge, axis, computed[0]), min(stored, max(0, reach[0] * (computed[1] - 1) + reach[2]))
-
-    def first_read(self, edge: Edge, axis: int, computed: int) -> int:
-        """The first of its source's lines that an edge still reads when so many of its target's are computed."""
-        stored, reach = self.workload[edge.source].stored[axis], self._reach(edge, axis)
-        if computed >= self.paces[edge.target]["PQ"[axis]].size:
-            return stored
-        return 0 if reach is None else min(stored, max(0, reach[0] * computed + reach[1]))
-
-    def _reach(self, edge: Edge, axis: int) -> tuple[int, int, int] | None:
-        """(stride, first, end): row p of an edge's target reads rows p*stride + first to p*stride + end of its source.
-
-        None if it needs all of them.
+        What the model takes it to compute does not lead: its tiles in order, as if nobody had to.
         """
-        source, target = self.workload[edge.source], self.workload[edge.target]
-        if edge.port == "input" and not reads_whole(source, target):
-            pad = target.pad_before(axis, source.stored[axis])
-            return target.stride[axis], -pad, (target.dims[6 + axis] - 1) * target.dilation[axis] - pad + 1
-        return (1, 0, 1) if edge.port == "addend" and source.stored == (target.dims.P, target.dims.Q) else None
-
-    def _dim(self, name: str, loop: str) -> str:
-        return loop if loop != "X" else self.group.x_dim(name) or "K"
-
-    def _pieces(self, name: str, iterations: Iterable[Indices], paces: list[Pace]) -> list[Piece]:
-        found: list[Piece] = []
-        sizes, dims = self.workload[name].dims, self.dims(name)
+        paces, iterations = [self.paces[name][loop] for loop in self.order], self.iterations
+        if not leads:
+            paces = [pace._replace(lead=0) for pace in paces]
+            iterations = product(*(range(ceil_div(pace.size, pace.tile)) for pace in paces))
+        found, sizes, dims = list[Piece](), self.workload[name].dims, self.dims(name)
         for at in iterations:
             spans = [(0, size) for size in sizes]
             for dim, index, pace in zip(dims, at, paces, strict=True):
@@ -153,6 +120,32 @@ class Plan:
                 block = Block(tuple(first for first, _ in spans), tuple((end - first,) for first, end in spans))
                 found.append(Piece(at, block))
         return found
+
+    def read(self, edge: Edge, axis: int, computed: Span) -> Span:
+        """Stored rows (axis 0) or columns (1) of its source that an edge reads for computed ones of its target."""
+        stored, (stride, _, end) = self.workload[edge.source].stored[axis], self._reach(edge, axis)
+        return self.first_read(edge, axis, computed[0]), min(stored, max(0, stride * (computed[1] - 1) + end))
+
+    def first_read(self, edge: Edge, axis: int, computed: int) -> int:
+        """The first of its source's lines that an edge still reads when so many of its target's are computed."""
+        stored, (stride, first, _) = self.workload[edge.source].stored[axis], self._reach(edge, axis)
+        done = computed >= self.paces[edge.target]["PQ"[axis]].size
+        return stored if done else min(stored, max(0, stride * computed + first))
+
+    def _reach(self, edge: Edge, axis: int) -> tuple[int, int, int]:
+        """(stride, first, end): row p of an edge's target reads rows p*stride + first to p*stride + end of its source.
+
+        The stride is 0 where every row needs all of them.
+        """
+        source, target = self.workload[edge.source], self.workload[edge.target]
+        if edge.port == "input" and not reads_whole(source, target):
+            pad = target.pad_before(axis, source.stored[axis])
+            return target.stride[axis], -pad, (target.dims[6 + axis] - 1) * target.dilation[axis] - pad + 1
+        by_rows = edge.port == "addend" and source.stored == (target.dims.P, target.dims.Q)
+        return (1, 0, 1) if by_rows else (0, 0, source.stored[axis])
+
+    def _dim(self, name: str, loop: str) -> str:
+        return loop if loop != "X" else self.group.x_dim(name) or "K"
 
     def _pace(self, name: str, loop: str) -> Pace:
         layer, trips, edges = self.workload[name], getattr(self.group.trips, loop), self.consumers(name)
@@ -163,18 +156,19 @@ class Plan:
             return Pace(size, ceil_div(size, trips), 0, stored, stored, stored)
         asked, lead = set[int](), 0
         for edge in edges:
-            reach, target = self._reach(edge, "PQ".index(loop)), self.paces[edge.target][loop]
-            if reach is None:
-                raise self._error(f"{edge.target} needs all of {name} at once, so {loop} cannot be shared")
-            asked.add(min(stored, reach[0] * target.tile))
-            lead = max(lead, reach[0] * (target.lead - 1) + reach[2])
+            (stride, _, end), target = self._reach(edge, "PQ".index(loop)), self.paces[edge.target][loop]
+            if stride == 0:
+                raise self.error(f"{edge.target} needs all of {name} at once, so {loop} cannot be shared")
+            asked.add(min(stored, stride * target.tile))
+            lead = max(lead, stride * (target.lead - 1) + end)
         if len(asked) > 1:
-            raise self._error(f"the consumers of {name} ask for different tiles of its {loop}: {sorted(asked)}")
+            raise self.error(f"the consumers of {name} ask for different tiles of its {loop}: {sorted(asked)}")
         (tile,) = asked
         pace = Pace(size, ceil_div(tile * size, stored), ceil_div(lead * size, stored), stored, tile, lead)
         if pace.finished(trips - 1)[1] < stored:
-            raise self._error(f"{name} would not be done with the {stored} {loop} that it stores")
+            raise self.error(f"{name} would not be done with the {stored} {loop} that it stores")
         return pace
 
-    def _error(self, why: str) -> ExecutionError:
+    def error(self, why: str) -> ExecutionError:
+        """Why the group cannot run."""
         return ExecutionError(f"group {self.group.name}: {why}")

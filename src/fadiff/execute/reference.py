@@ -1,5 +1,7 @@
 """The direct computation of a layer on whole tensors: what its output must be, whatever the schedule."""
 
+from itertools import product
+
 import numpy as np
 
 from fadiff.execute.tensors import Floats, Tensors, Words, data_lines, exact_dtype, residues, resized, resizes
@@ -34,26 +36,18 @@ def _padded_input(workload: Workload, layer: Layer, tensors: Tensors) -> Words:
 
 
 def _macs(layer: Layer, padded: Words, weight: Words) -> Words:
-    """Outputs ``[N, G, K, P, Q]``, some groups at a time."""
-    d = layer.dims
+    """Outputs ``[N, G, K, P, Q]``, some groups and one kernel position at a time."""
+    d, dtype = layer.dims, exact_dtype(layer)
     groups = padded.reshape(d.N, d.G, d.C, *padded.shape[2:]).transpose(1, 2, 0, 3, 4)
     output = np.empty((d.N, d.G, d.K, d.P, d.Q), np.int8)
     block = max(1, BLOCK_SUMS // (d.K * d.N * d.P * d.Q))
     for g in range(0, d.G, block):
-        words = residues(_convolved(layer, groups[g : g + block], weight[g : g + block]))
-        output[:, g : g + block] = words.reshape(-1, d.K, d.N, d.P, d.Q).transpose(2, 0, 1, 3, 4)
+        some = groups[g : g + block]
+        sums: Floats = np.zeros((len(some), d.K, d.N * d.P * d.Q), dtype)
+        for kernel in product(range(d.R), range(d.S)):
+            ways = zip(kernel, layer.dilation, (d.P, d.Q), layer.stride, strict=True)
+            rows, cols = (slice(at * gap, at * gap + (count - 1) * step + 1, step) for at, gap, count, step in ways)
+            window = some[:, :, :, rows, cols].reshape(len(some), d.C, -1)
+            sums += weight[g : g + block, ..., *kernel].astype(dtype) @ window.astype(dtype)
+        output[:, g : g + block] = residues(sums).reshape(-1, d.K, d.N, d.P, d.Q).transpose(2, 0, 1, 3, 4)
     return output
-
-
-def _convolved(layer: Layer, groups: Words, weight: Words) -> Floats:
-    """Sums ``[g, K, N*P*Q]`` of inputs ``[g, C, N, H, V]``, one kernel position at a time."""
-    d, dtype = layer.dims, exact_dtype(layer)
-    sums: Floats = np.zeros((len(groups), d.K, d.N * d.P * d.Q), dtype)
-    for r in range(d.R):
-        for s in range(d.S):
-            top, left = r * layer.dilation[0], s * layer.dilation[1]
-            bottom = top + (d.P - 1) * layer.stride[0] + 1
-            right = left + (d.Q - 1) * layer.stride[1] + 1
-            window = groups[:, :, :, top : bottom : layer.stride[0], left : right : layer.stride[1]]
-            sums += weight[..., r, s].astype(dtype) @ window.reshape(len(groups), d.C, -1).astype(dtype)
-    return sums

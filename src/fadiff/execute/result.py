@@ -95,10 +95,8 @@ class Mismatch(NamedTuple):
     expected: int
 
     def __str__(self) -> str:
-        return (
-            f"layer {self.layer}: {self.wrong_words} of {self.words} outputs are wrong, the first at "
-            f"n,g,k,p,q = {self.first}: {self.got} instead of {self.expected}"
-        )
+        wrong = f"{self.wrong_words} of {self.words} outputs are wrong, the first at n,g,k,p,q = {self.first}"
+        return f"layer {self.layer}: {wrong}: {self.got} instead of {self.expected}"
 
 
 @dataclass(frozen=True)

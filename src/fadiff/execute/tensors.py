@@ -143,12 +143,10 @@ def resized(words: Words, layer: Layer, rows: Span, cols: Span) -> Words:
     col_windows = _windows(layer.dims.Q, layer.stored[1], cols)
     if pool == "upsample":
         return words[..., [a for a, _ in row_windows], :][..., [a for a, _ in col_windows]]
-    if pool == "max_pool":
-        tall = np.stack([words[..., a:b, :].max(axis=-2) for a, b in row_windows], axis=-2)
-        return np.stack([tall[..., a:b].max(axis=-1) for a, b in col_windows], axis=-1)
-    tall = np.stack([words[..., a:b, :].sum(axis=-2, dtype=np.int64) for a, b in row_windows], axis=-2)
-    total = np.stack([tall[..., a:b].sum(axis=-1) for a, b in col_windows], axis=-1)
-    area = np.outer([b - a for a, b in row_windows], [b - a for a, b in col_windows])
+    pooled = np.maximum if pool == "max_pool" else np.add
+    tall = np.stack([pooled.reduce(words[..., a:b, :], axis=-2, dtype=np.int64) for a, b in row_windows], axis=-2)
+    total = np.stack([pooled.reduce(tall[..., a:b], axis=-1) for a, b in col_windows], axis=-1)
+    area = np.outer([b - a for a, b in row_windows], [b - a for a, b in col_windows]) if pooled is np.add else 1
     return (total // area).astype(np.int8)
 
 

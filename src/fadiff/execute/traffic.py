@@ -89,16 +89,16 @@ class Traffic:
 
     def _where(self, item: int, block: Block) -> tuple[int | None, ...]:
         """Where the input of a block starts, rows and columns, as far as padding makes a difference."""
-        return tuple(self._border(axis, item, block) if item <= self._last_padded else None for axis in (0, 1))
-
-    def _border(self, axis: int, item: int, block: Block) -> int | None:
-        layer, first, length = self.nest.layer, 0, 1
-        for d, step in zip(IMAGE[axis], (layer.stride[axis], layer.dilation[axis]), strict=True):
-            first += block.starts[d] * step
-            reach = max(at + n for at, n in zip(self._offsets[item][d], block.lens[d], strict=True) if n)
-            length += (reach - 1) * step
-        inside = all(image[axis][0] <= first and first + length <= image[axis][1] for image in self._images)
-        return None if inside else first
+        layer, found = self.nest.layer, list[int | None]([None, None])
+        for axis, dims in enumerate(IMAGE if item <= self._last_padded else ()):
+            first, length = 0, 1
+            for d, step in zip(dims, (layer.stride[axis], layer.dilation[axis]), strict=True):
+                first += block.starts[d] * step
+                reach = max(at + n for at, n in zip(self._offsets[item][d], block.lens[d], strict=True) if n)
+                length += (reach - 1) * step
+            if not all(image[axis][0] <= first and first + length <= image[axis][1] for image in self._images):
+                found[axis] = first
+        return tuple(found)
 
 
 class Entry(NamedTuple):
@@ -129,19 +129,14 @@ class SharedWalk:
         lasts = leg.tensor == "I" and not leg.forgets and not nest.loops(leg.inner)
         return Entry(number, depth, lasts and nest.slides(leg.inner, along, -1))
 
-    def turned(self, number: int) -> int:
-        """The outermost shared loop that has gone on since the piece before: -1 for the first piece."""
-        if number == 0:
-            return -1
-        pairs = zip(self.pieces[number - 1].at, self.pieces[number].at, strict=True)
-        return next(i for i, (before, now) in enumerate(pairs) if before != now)
-
     def due(self, number: int) -> Iterator[tuple[Entry, Block | None]]:
         """Transfers that a piece carries out, each with the block from which its window has slid."""
-        turned = self.turned(number)
+        before, now = self.pieces[number - 1], self.pieces[number]
+        # The outermost shared loop that has gone on since the piece before.
+        turned = next(i for i, at in enumerate(now.at) if at != before.at[i]) if number else -1
         for entry in self.entries:
             if turned <= entry.depth:
-                yield entry, self.pieces[number - 1].block if entry.slides and turned == entry.depth else None
+                yield entry, before.block if entry.slides and turned == entry.depth else None
 
     def begin_piece(self, number: int, out: Counts) -> Sums:
         """Carries out the transfers that are due; the sums as the layer's own loops find them."""

@@ -6,7 +6,7 @@
 import json
 from collections.abc import Mapping as MappingOf
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import ConfigDict, Field, NonNegativeFloat
 
@@ -57,20 +57,6 @@ class StatedCost(Strict):
     edp_uj_cycles: NonNegativeFloat
 
 
-class _ScheduleModel(Strict):
-    """What both formats have in common."""
-
-    workload: WorkloadModel
-    groups: list[GroupModel]
-    cost: StatedCost | None = None
-    made_by: dict[str, str | int] = Field(default={})
-
-    def schedule(self, machine: Machine, mappings: dict[str, Mapping]) -> Schedule:
-        """The checked value."""
-        groups = tuple(group.value() for group in self.groups)
-        return Schedule(self.workload.value(), machine, groups, mappings, self.made_by)
-
-
 class MappingModel(Strict):
     """One mapping: factors by node, under the nodes' own names, and loop orders by memory."""
 
@@ -81,21 +67,6 @@ class MappingModel(Strict):
     def value(self, machine: Machine, place: str) -> Mapping:
         """The checked value."""
         return _mapping(machine, place, self.__pydantic_extra__, self.order)
-
-
-class ScheduleModel(_ScheduleModel):
-    """The whole file."""
-
-    format: Literal["fadiff-schedule/2"]
-    hardware: MachineModel
-    mappings: dict[str, MappingModel]
-
-    def value(self) -> Schedule:
-        """The checked value."""
-        machine = self.hardware.value()
-        return self.schedule(
-            machine, {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
-        )
 
 
 class FirstOrderModel(Strict):
@@ -126,19 +97,38 @@ class FirstMappingModel(Strict):
         return _mapping(machine, place, factors, {name: order for name, order in orders.items() if order is not None})
 
 
-class FirstScheduleModel(_ScheduleModel):
-    """The whole file, in the first format."""
+OfMachine = TypeVar("OfMachine", MachineModel, GemminiModel)
+OfMapping = TypeVar("OfMapping", MappingModel, FirstMappingModel)
 
-    format: Literal["fadiff-schedule/1"]
-    hardware: GemminiModel
-    mappings: dict[str, FirstMappingModel]
+
+class _ScheduleModel(Strict, Generic[OfMachine, OfMapping]):
+    """The whole file, in either format."""
+
+    workload: WorkloadModel
+    hardware: OfMachine
+    groups: list[GroupModel]
+    mappings: dict[str, OfMapping]
+    cost: StatedCost | None = None
+    made_by: dict[str, str | int] = Field(default={})
 
     def value(self) -> Schedule:
         """The checked value."""
         machine = self.hardware.value()
-        return self.schedule(
-            machine, {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
-        )
+        mappings = {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
+        groups = tuple(group.value() for group in self.groups)
+        return Schedule(self.workload.value(), machine, groups, mappings, self.made_by)
+
+
+class ScheduleModel(_ScheduleModel[MachineModel, MappingModel]):
+    """The present format."""
+
+    format: Literal["fadiff-schedule/2"]
+
+
+class FirstScheduleModel(_ScheduleModel[GemminiModel, FirstMappingModel]):
+    """The first format."""
+
+    format: Literal["fadiff-schedule/1"]
 
 
 def _mapping(machine: Machine, place: str, given: MappingOf[str, DimsModel], orders: MappingOf[str, str]) -> Mapping:

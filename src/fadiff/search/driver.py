@@ -35,7 +35,11 @@ def score(evaluation: Evaluation, objective: Objective) -> float:
     return a * log(evaluation.energy_pj) + b * log(evaluation.cycles)
 
 
-def price_weights(evaluation: Evaluation, objective: Objective) -> tuple[float, float]:
+Weights = tuple[float, float]
+"""Prices of a pJ and of a cycle."""
+
+
+def price_weights(evaluation: Evaluation, objective: Objective) -> Weights:
     """Prices of a pJ and a cycle near a schedule: the objective, linearized.
 
     For EDP, d log(E*T) = dE/E + dT/T: a pJ costs 1/E and a cycle 1/T.
@@ -167,18 +171,13 @@ def search(
     trace: list[TracePoint] = []
 
     def note(status: Status) -> None:
-        best = incumbent.best or first
-        seconds = time.monotonic() - began
+        best, seconds = incumbent.best or first, time.monotonic() - began
         point = TracePoint(
             seconds=seconds,
-            phase=status.phase,
-            step=status.step,
-            temperature=status.temperature,
-            legal_share=status.legal_share,
             best_edp_uj_cycles=best.edp_uj_cycles,
             found_edp_uj_cycles=incumbent.found and incumbent.found.edp_uj_cycles,
             fused_edges=len(best.schedule.fused_edges),
-            restart_edp_uj_cycles=status.restart_edp_uj_cycles,
+            **{name: value for name, value in status._asdict().items() if name in TracePoint._fields},
         )
         trace.append(point)
         if watch is not None:
@@ -197,6 +196,5 @@ def search(
         stopped = "budget"
     except KeyboardInterrupt:
         stopped = "interrupt"
-    best = incumbent.best or first
-    seconds = time.monotonic() - began
-    return Result(best, first, incumbent.unfused or first, incumbent.found, seconds, stopped, trace)
+    best, unfused, seconds = incumbent.best or first, incumbent.unfused or first, time.monotonic() - began
+    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fadiff.search import gradient
 from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import Incumbent, Settings, Status
-from fadiff.search.exact.assemble import to_schedule
+from fadiff.search.driver import Incumbent, Method, Settings, Status
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import Start
 from fadiff.search.exact.method import ExactSearch
@@ -41,17 +41,19 @@ class JointSettings:
     enumerate_plans: bool = True
     """Whether plans that no restart proposed are tried too."""
     polish: bool = True
-    starts: int = 16
-    """Mappings that each layer climbs from when it is taken on its own."""
+    starts: int | None = None
+    """Mappings that each layer climbs from when it is taken on its own. None: 64 on machines of Gemmini's size, fewer
+    on deep ones, where layers have more moves: 64 * 192 / moves of a layer."""
     hints_per_layer: int = 8
     """How many of them the descent proposes."""
 
 
+WHOLE = JointSettings()
 ALONE = JointSettings(enumerate_plans=False, starts=2)
 """The descent on its own feet: groups come from its sigmas only, and layers climb from no random starts."""
 EXACT = JointSettings(descent=None)
 """The exact search on its own feet."""
-WITHOUT_FUSION = JointSettings(fuse=False, descent=gradient.DescentSettings(fuse=False))
+WITHOUT_FUSION = JointSettings(fuse=False)
 """The same method for layers one by one."""
 
 SHORTEST_DESCENT_SECONDS = 15.0
@@ -60,16 +62,13 @@ _STEPS_PER_STATUS = 50
 
 
 def joint(
-    workload: Workload,
-    machine: Machine,
-    settings: Settings,
-    incumbent: Incumbent,
-    parts: JointSettings = JointSettings(),
+    workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, parts: JointSettings = WHOLE
 ) -> Iterator[Status]:
     """The generator behind ``--method joint``; see the module's docstring for its steps."""
     exact = ExactSearch(Task(workload, machine, settings.deadline), settings, incumbent)
     fuse = parts.fuse and exact.task.fusing is not None
-    yield from exact.map(parts.starts, polished=parts.polish)
+    starts = parts.starts or 64 * 192 // max(192, exact.task.widths[False])
+    yield from exact.map(starts, polished=parts.polish)
     if fuse and parts.enumerate_plans:
         exact.enumerate_plans()
         yield from exact.fuse("fuse")
@@ -79,26 +78,22 @@ def joint(
         return
     if settings.seconds_left < SHORTEST_DESCENT_SECONDS:
         raise OutOfTimeError
-    proposals = yield from _descend(exact, replace(parts.descent, fuse=parts.descent.fuse and fuse))
+    proposals = yield from _descend(exact, replace(parts.descent, fuse=fuse))
     hints = _hints(exact.task, proposals, parts.hints_per_layer)
     exact.take_hints(hints)
     if fuse:
         proposed = [plan for i in range(len(proposals.sigma)) for plan in decode_groups(exact.task, proposals, i)]
         exact.plans += dict.fromkeys(proposed)
-    before = to_schedule(exact.task, exact.groups)
+    before = exact.schedule
     yield from exact.fuse("decode", hints)
-    if parts.polish and to_schedule(exact.task, exact.groups) != before:
+    if parts.polish and exact.schedule != before:
         yield from exact.polish()
 
 
-def descent(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
-    """The generator behind ``--method descent``: gradient descent and its decoder on their own."""
-    return joint(workload, machine, settings, incumbent, ALONE)
-
-
-def climb(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
-    """The generator behind ``--method climb``: the exact search on its own."""
-    return joint(workload, machine, settings, incumbent, EXACT)
+descent: Method = partial(joint, parts=ALONE)
+"""The generator behind ``--method descent``: gradient descent and its decoder on their own."""
+climb: Method = partial(joint, parts=EXACT)
+"""The generator behind ``--method climb``: the exact search on its own."""
 
 
 def _descend(exact: ExactSearch, told: gradient.DescentSettings) -> Generator[Status, None, gradient.Proposals]:
@@ -112,9 +107,8 @@ def _descend(exact: ExactSearch, told: gradient.DescentSettings) -> Generator[St
         state = gradient.step(problem, told, state, count)
         proposals = gradient.read_out(problem, told, state)
         legal = float(np.mean(proposals.penalty <= 1e-2))
-        edp = tuple(float(value) for value in np.exp(proposals.log_edp))
-        tau = float(anneal(told, done + count, 1).tau[0])
-        yield Status("descend", done + count, told.steps, tau, legal, edp)
+        tau = float(anneal(told, done + count).tau)
+        yield Status("descend", done + count, told.steps, tau, legal, tuple(np.exp(proposals.log_edp).tolist()))
     return proposals
 
 

@@ -8,15 +8,11 @@ from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError
 from fadiff.hardware import Machine, load_machine
 from fadiff.search.driver import OBJECTIVES, Incumbent, Method, Objective, Result, Settings, Status, search
 from fadiff.workload import Workload, load_model
-
-if TYPE_CHECKING:
-    from fadiff.cost import Evaluation
 
 DEFAULT_BUDGET_SECONDS = 60.0
 DEFAULT_METHOD = "joint"
@@ -96,13 +92,8 @@ def optimize(
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
     settings = Settings(seed=seed, restarts=restarts, objective=objective)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
-    return replace(found, best=_signed(found.best, ALIASES.get(method, method), seed))
-
-
-def _signed(evaluation: Evaluation, method: str, seed: int) -> Evaluation:
-    """The evaluation, its schedule marked with what made it."""
-    made_by: dict[str, str | int] = {"version": version("fadiff-scheduler"), "method": method, "seed": seed}
-    return replace(evaluation, schedule=replace(evaluation.schedule, made_by=made_by))
+    made_by = {"version": version("fadiff-scheduler"), "method": ALIASES.get(method, method), "seed": seed}
+    return replace(found, best=replace(found.best, schedule=replace(found.schedule, made_by=made_by)))
 
 
 def find_method(name: str) -> Method:

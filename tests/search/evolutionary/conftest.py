@@ -2,7 +2,7 @@ import pytest
 
 from fadiff.search.evolutionary import fitting, repair
 
-PROGRAMS = {name: getattr(fitting, name) for name in ("begin", "examine", "relieve", "price")}
+PROGRAMS = {name: getattr(fitting, name) for name in ("examine", "relieve", "price")}
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,7 +8,7 @@ import numpy as np
 
 from fadiff.hardware import Machine, Memory
 from fadiff.schedule.rules import violations
-from fadiff.search.evolutionary.genome import Encoding, Genomes
+from fadiff.search.evolutionary.genome import Encoding
 from fadiff.search.evolutionary.repair import Population, Repair
 from fadiff.search.exact.conditions import Task
 from oracle.machines import random_machine
@@ -27,18 +27,13 @@ def repair_of(workload, machine) -> Repair:
     return Repair(encoding_of(workload, machine))
 
 
-def random_genomes(code: Encoding, seed: int, count: int) -> Genomes:
+def random_rows(code: Encoding, seed: int, count: int) -> np.ndarray:
     return code.random(np.random.default_rng(seed), count)
-
-
-def everything_equal(one, other) -> bool:
-    """Whether two tuples of arrays are the same."""
-    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def schedules(repair: Repair, population: Population) -> list:
     """All schedules of a population, none of which breaks a rule."""
-    found = [repair.schedule(population, i) for i in range(population.genomes.individuals)]
+    found = [repair.schedule(population, i) for i in range(len(population.rows))]
     assert [violations(schedule) for schedule in found] == [[]] * len(found)
     return found
 

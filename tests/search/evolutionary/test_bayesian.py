@@ -93,9 +93,9 @@ def test_nothing_is_proposed_twice(monkeypatch):
     promising = bayesian_module._promising
 
     def watched(*arguments):
-        genomes = promising(*arguments)
-        proposed.extend(bayesian_module._keys(genomes))
-        return genomes
+        rows = promising(*arguments)
+        proposed.extend(row.tobytes() for row in rows)
+        return rows
 
     monkeypatch.setattr(bayesian_module, "_promising", watched)
     found(NETWORKS["attention"], CHIP, replace(SMALL, patience=99))

@@ -10,7 +10,7 @@ from fadiff.cost.checked import save_schedule
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import OBJECTIVES, Incumbent, Settings, score, search
 from fadiff.search.evolutionary.random_search import RandomSettings, random_search
-from search.evolutionary.populations import CHIP, random_genomes, repair_of, schedules
+from search.evolutionary.populations import CHIP, random_rows, repair_of, schedules
 from search.networks import EYERISS, NETWORKS
 
 SMALL = RandomSettings(batch=16, batches=3)
@@ -35,7 +35,7 @@ def test_greedy_is_not_among_what_is_offered():
     method = random_search(NETWORKS["residual"], CHIP, Settings(), incumbent, RandomSettings(batch=16, batches=1))
     assert [status.phase for status in method] == ["draw"]
     repair = repair_of(NETWORKS["residual"], CHIP)
-    population = repair(random_genomes(repair.encoding, 0, 16))
+    population = repair(random_rows(repair.encoding, 0, 16))
     assert incumbent.offered == 1
     assert incumbent.best.schedule == repair.schedule(population, int(population.score("edp").argmin()))
 

@@ -11,20 +11,13 @@ from fadiff.cost import evaluate
 from fadiff.hardware import builtin_machines, load_machine
 from fadiff.schedule import Trips
 from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import OBJECTIVES, Incumbent, score
-from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, take
-from fadiff.search.evolutionary.repair import Repair, offer_best
+from fadiff.search.driver import OBJECTIVES, Incumbent, Settings, score
+from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding
+from fadiff.search.evolutionary.repair import Judge, Repair
 from fadiff.search.exact.conditions import Task
 from fadiff.workload import DIMS, load_model
 from oracle import schedules as oracle
-from search.evolutionary.populations import (
-    CHIP,
-    everything_equal,
-    random_genomes,
-    repair_of,
-    schedules,
-    tight_machine,
-)
+from search.evolutionary.populations import CHIP, random_rows, repair_of, schedules, tight_machine
 from search.networks import GEMMINI, MACHINES, NETWORKS, mac, network, sized
 
 BATCH = 32
@@ -32,30 +25,33 @@ BATCH = 32
 
 def repaired(workload, machine, seed=0, count=BATCH):
     repair = repair_of(workload, machine)
-    return repair, repair(random_genomes(repair.encoding, seed, count))
+    return repair, repair(random_rows(repair.encoding, seed, count))
 
 
 def fused(repair, count=BATCH, seed=0, **wishes):
     """Random genomes whose edges are all strong, with some wishes (by place) the same in all layers."""
-    genomes = random_genomes(repair.encoding, seed, count)
-    wish = genomes.wish.copy()
+    rows = random_rows(repair.encoding, seed, count)
+    genomes = repair.encoding.genes(rows)
     for place, value in wishes.items():
-        wish[..., int(place[1:])] = value
-    return genomes._replace(strength=np.where(repair.encoding.fusible, STRENGTHS - 1, genomes.strength), wish=wish)
+        genomes.wish[..., int(place[1:])] = value
+    genomes.strength[:, repair.encoding.fusible] = STRENGTHS - 1
+    return rows
 
 
 # Every genome is legal
 
 
-def check(repair, genomes):
+def check(repair, rows):
     """What comes out is legal, was priced as it is, and stays as it is when it is repaired again."""
-    population = repair(genomes)
+    given = rows.copy()
+    population = repair(rows)
+    assert np.array_equal(rows, given)
     for i, schedule in enumerate(schedules(repair, population)):
         exact = evaluate(schedule)
         assert population.energy_pj[i] == pytest.approx(exact.energy_pj, rel=1e-5)
         assert population.cycles[i] == pytest.approx(exact.cycles, rel=1e-5)
-    again = repair(population.genomes)
-    assert everything_equal(again.genomes, population.genomes)
+    again = repair(population.rows)
+    assert np.array_equal(again.rows, population.rows)
     assert np.array_equal(again.seats, population.seats)
     return population
 
@@ -64,7 +60,7 @@ def check(repair, genomes):
 @pytest.mark.parametrize("machine", MACHINES)
 def test_any_genome_becomes_a_legal_schedule_and_stays_it(name, machine):
     repair = repair_of(NETWORKS[name], MACHINES[machine])
-    check(repair, random_genomes(repair.encoding, 1, 6))
+    check(repair, random_rows(repair.encoding, 1, 6))
     check(repair, fused(repair, 6))
 
 
@@ -74,30 +70,29 @@ def test_any_genome_becomes_a_legal_schedule_and_stays_it(name, machine):
 def test_any_genome_is_legal_on_any_machine(kind, seed):
     """Random networks on random machines of two to six memories, which often hold no more than one value each."""
     repair = Repair(Encoding(Task(oracle.draw(kind, seed).workload, tight_machine(seed))))
-    check(repair, random_genomes(repair.encoding, seed, 6))
+    check(repair, random_rows(repair.encoding, seed, 6))
     check(repair, fused(repair, 3, seed))
 
 
 @pytest.mark.parametrize("machine", builtin_machines())
 def test_any_genome_is_legal_on_every_machine_of_the_catalog(machine):
     repair = Repair(Encoding(Task(load_model("mobilenet_v1"), load_machine(machine))))
-    population = check(repair, random_genomes(repair.encoding, 0, 3))
+    population = check(repair, random_rows(repair.encoding, 0, 3))
     fuses = load_machine(machine).fused_in() is not None
     assert any(schedule.fused_edges for schedule in schedules(repair, population)) == fuses
 
 
 def test_programs_and_functions_find_the_same(compiled):
     repair = Repair(Encoding(Task(NETWORKS["residual"], CHIP)))
-    genomes = random_genomes(repair.encoding, 4, BATCH)
-    found = repair(genomes)
-    check(repair, genomes)
+    rows = random_rows(repair.encoding, 4, BATCH)
+    found = check(repair, rows)
     with pytest.MonkeyPatch.context() as patch:
         from fadiff.search.evolutionary import fitting
 
-        for name in ("begin", "examine", "relieve", "price"):
+        for name in ("examine", "relieve", "price"):
             patch.setattr(fitting, name, getattr(fitting, name).__wrapped__)
-        other = Repair(repair.encoding)(genomes)
-    assert everything_equal(found.genomes, other.genomes)
+        other = Repair(repair.encoding)(rows)
+    assert np.array_equal(found.rows, other.rows)
     assert found.energy_pj == pytest.approx(other.energy_pj, rel=1e-5)
     assert found.cycles == pytest.approx(other.cycles, rel=1e-5)
 
@@ -108,32 +103,38 @@ def test_programs_and_functions_find_the_same(compiled):
 def test_a_genome_that_fits_stays_as_it_is():
     roomy = sized(GEMMINI, scratchpad=2**20, accumulator=2**16)
     repair = repair_of(network(mac("a", "N12 K8 C6")), roomy)
-    genomes = random_genomes(repair.encoding, 0, BATCH)
-    lanes = genomes.factors[:, 0].prod(axis=2)
+    rows = random_rows(repair.encoding, 0, BATCH)
+    lanes = repair.encoding.genes(rows).factors[:, 0].prod(axis=2)
     fits = (lanes[:, 1] <= 4) & (lanes[:, 3] <= 4)
     assert fits.sum() > 3
-    found = repair(genomes)
-    assert everything_equal(take(found.genomes, fits), take(genomes, fits))
+    assert (repair(rows).rows == rows)[fits].all()
+
+
+def unmapped(code):
+    """A genome without loops below the first memory, and its factors."""
+    rows = random_rows(code, 0, 1)
+    factors = code.genes(rows).factors
+    factors[:] = 1
+    return rows, factors
 
 
 def test_tiles_shrink_no_further_than_they_must():
     """One byte less, and half of the scratchpad is given up."""
     workload = network(mac("a", "N16 K16 C16"))
     roomy, tight = (repair_of(workload, sized(GEMMINI, scratchpad=size, accumulator=4096)) for size in (512, 511))
-    factors = np.ones((1, 1, 5, 8), dtype=np.int64)
+    rows, factors = unmapped(roomy.encoding)
     for node, dim in ((5, "N"), (3, "K"), (3, "C")):
         factors[0, 0, node - 1, DIMS.index(dim)] = 16
-    genomes = random_genomes(roomy.encoding, 0, 1)._replace(factors=factors)
-    assert (roomy(genomes).genomes.factors == factors).all()
-    shrunk = tight(genomes).genomes.factors
+    kept, shrunk = (repair.encoding.genes(repair(rows).rows).factors for repair in (roomy, tight))
+    assert (kept == factors).all()
     assert (factors // shrunk).prod() == 2
 
 
 def test_lanes_that_are_not_there_become_loops_outside():
     repair = repair_of(network(mac("a", "K16 C16 P2")), sized(GEMMINI, scratchpad=4096, accumulator=256))
-    factors = np.ones((1, 1, 5, 8), dtype=np.int64)
+    rows, factors = unmapped(repair.encoding)
     factors[0, 0, 1, DIMS.index("K")] = 16  # cols has 4 lanes
-    found = repair(random_genomes(repair.encoding, 0, 1)._replace(factors=factors)).genomes.factors[0, 0]
+    found = repair.encoding.genes(repair(rows).rows).factors[0, 0]
     assert found[[1, 0], DIMS.index("K")].tolist() == [4, 4], "loops of the scratchpad, the next memory further out"
 
 
@@ -145,28 +146,27 @@ def test_runs_are_split_at_their_weakest_edge():
     layers = [mac("a", "K2 C2 P4 Q4"), mac("b", "K2 C2 P4 Q4", "a"), mac("c", "K2 C2 P4 Q4", "b")]
     workload = network(*layers, mac("d", "K2 C2 P4 Q4", "c", epilogue=("flatten",)))
     repair = repair_of(workload, sized(GEMMINI, scratchpad=50))
-    genomes = random_genomes(repair.encoding, 0, 3)
-    strength = np.where(np.eye(3), STRENGTHS // 2, STRENGTHS - 1)
-    population = repair(genomes._replace(strength=strength, wish=genomes.wish * 0))
+    rows = fused(repair, 3, **{f"w{i}": 0 for i in range(6)})
+    np.fill_diagonal(repair.encoding.genes(rows).strength, STRENGTHS // 2)
+    population = repair(rows)
     found = schedules(repair, population)
     assert [[len(one.layers) for one in schedule.groups] for schedule in found] == [[1, 1, 2], [2, 2], [3, 1]]
-    fused = population.genomes.strength >= STRENGTHS // 2
-    assert fused.tolist() == [[schedule.is_fused(edge) for edge in workload.edges] for schedule in found]
+    strong = repair.encoding.genes(population.rows).strength >= STRENGTHS // 2
+    assert strong.tolist() == [[schedule.is_fused(edge) for edge in workload.edges] for schedule in found]
 
 
 def test_trips_are_the_legal_ones_nearest_to_what_layers_wish():
     repair = repair_of(network(mac("a", "N16 K4 C4"), mac("b", "N16 K4 C4", "a")), sized(GEMMINI, scratchpad=4096))
     for wish, trips in ((0, 1), (SHARES // 2, 4), (SHARES, 16)):
-        genomes = fused(repair, 4, w0=0, w1=wish, w2=0, w3=0, w4=0)
-        for schedule in schedules(repair, repair(genomes)):
+        for schedule in schedules(repair, repair(fused(repair, 4, w0=0, w1=wish, w2=0, w3=0, w4=0))):
             assert [one.trips for one in schedule.groups] == [Trips(N=trips)]
 
 
 @pytest.mark.parametrize(("outside", "loops"), [(0, "GNPQX"), (1, "GXNPQ")])
 def test_pairs_share_the_channel_loop_where_they_wish(outside, loops):
     repair = repair_of(NETWORKS["feed_forward"], sized(GEMMINI, scratchpad=4096, accumulator=512))
-    genomes = fused(repair, 4, w0=0, w1=0, w2=0, w3=0, w4=5, w5=outside)
-    for schedule in schedules(repair, repair(genomes)):
+    rows = fused(repair, 4, w0=0, w1=0, w2=0, w3=0, w4=5, w5=outside)
+    for schedule in schedules(repair, repair(rows)):
         assert [(one.trips, one.loops) for one in schedule.groups] == [(Trips(X=4), loops)]
 
 
@@ -186,23 +186,24 @@ def test_online_softmax_under_the_channel_loop_holds_its_sums():
 def test_a_group_that_fits_in_no_way_is_dissolved():
     """A bank holds one sum, and the consumer has at least eight to hold in each."""
     repair = repair_of(FLASH, sized(GEMMINI, scratchpad=4096, accumulator=4))
-    genomes = fused(repair, w0=0, w1=0, w2=0, w3=0, w4=5, w5=0)
-    wanted = [repair.grouping.groups(seats) for seats in repair.grouping.seats(genomes)]
+    rows = fused(repair, w0=0, w1=0, w2=0, w3=0, w4=5, w5=0)
+    seats = repair.grouping.seats(repair.encoding.genes(rows))
+    wanted = [repair.grouping.groups(mine) for mine in seats]
     assert all(one[0].trips.X > 1 for one in wanted)
-    population = repair(genomes)
+    population = repair(rows)
     assert all(len(schedule.groups) == 2 for schedule in schedules(repair, population))
-    assert (population.genomes.strength < STRENGTHS // 2).all()
+    assert (repair.encoding.genes(population.rows).strength < STRENGTHS // 2).all()
 
 
 def test_fused_producers_end_their_sums_on_chip():
     workload = network(mac("a", "N4 K4 C8"), mac("b", "N4 K4 C4", "a"))
     repair = repair_of(workload, sized(GEMMINI, scratchpad=4096))
     orders = repair.task.space.orders[0]
-    genomes = fused(repair, len(orders), w0=0, w1=0, w2=0, w3=0, w4=0)
-    factors = np.ones_like(genomes.factors)
-    genomes = genomes._replace(factors=factors, order=np.zeros_like(genomes.order))
+    rows = fused(repair, len(orders), w0=0, w1=0, w2=0, w3=0, w4=0)
+    genomes = repair.encoding.genes(rows)
+    genomes.factors[:], genomes.order[:] = 1, 0
     genomes.order[:, :, 0] = np.arange(len(orders))[:, None]
-    for schedule, order in zip(schedules(repair, repair(genomes)), orders, strict=True):
+    for schedule, order in zip(schedules(repair, repair(rows)), orders, strict=True):
         assert len(schedule.fused_edges) == 1
         assert schedule.mappings["a"].orders[0] == order.replace("CRS", "") + "CRS"
         assert schedule.mappings["b"].orders[0] == order, "a sink may spill"
@@ -214,12 +215,12 @@ def test_fused_producers_end_their_sums_on_chip():
 def test_populations_of_any_size_are_fitted_in_chunks():
     workload = NETWORKS["residual"]
     repair = repair_of(workload, GEMMINI)
-    genomes = random_genomes(repair.encoding, 3, 2 * BATCH + 25)
-    whole = repair(genomes)
-    assert whole.genomes.individuals == 2 * BATCH + 25
+    rows = random_rows(repair.encoding, 3, 2 * BATCH + 25)
+    whole = repair(rows)
+    assert whole.rows.shape == rows.shape
     for i in (0, BATCH, 2 * BATCH + 24):
-        one = repair(take(genomes, [i]))
-        assert everything_equal(one.genomes, take(whole.genomes, [i]))
+        one = repair(rows[[i]])
+        assert (one.rows[0] == whole.rows[i]).all()
         assert one.energy_pj[0] == pytest.approx(whole.energy_pj[i], rel=1e-6)
 
 
@@ -231,12 +232,17 @@ def test_scores_are_those_of_the_driver(objective):
 
 
 def test_only_what_is_better_is_offered():
-    repair, population = repaired(NETWORKS["residual"], GEMMINI, seed=5)
-    scores, incumbent = population.score("edp"), Incumbent("edp")
-    best = offer_best(repair, population, scores, incumbent, np.inf)
-    assert best == scores.min()
-    assert incumbent.best.schedule == repair.schedule(population, int(scores.argmin()))
-    assert offer_best(repair, population, scores, incumbent, best) == best
+    incumbent = Incumbent("edp")
+    judge = Judge(NETWORKS["residual"], GEMMINI, Settings(), incumbent)
+    drawn = random_rows(judge.encoding, 5, BATCH)
+    population = judge.repair(drawn)
+    expected = population.score("edp")
+    for _ in range(2):
+        rows, scores = judge(drawn)
+        assert (rows == population.rows).all()
+        assert (scores == expected).all()
+        assert judge.best == expected.min()
+        assert incumbent.best.schedule == judge.repair.schedule(population, int(expected.argmin()))
     assert incumbent.offered == 1
 
 
@@ -244,7 +250,7 @@ def test_only_what_is_better_is_offered():
 def test_nothing_is_begun_that_would_end_too_late(seconds):
     code = Encoding(Task(NETWORKS["residual"], GEMMINI, deadline=time.monotonic() + seconds))
     with pytest.raises(OutOfTimeError):
-        Repair(code)(random_genomes(code, 0, 1))
+        Repair(code)(random_rows(code, 0, 1))
 
 
 def test_large_sizes_are_repaired_too():

@@ -14,7 +14,17 @@ from fadiff.schedule.capacity import needs
 from fadiff.search.exact import menus
 from fadiff.search.exact.climb import Moves, moved, price
 from fadiff.search.exact.conditions import Room, Task
-from fadiff.search.exact.menus import Row, full_array, outermost, paired, pinned, scattered, solve, start_from
+from fadiff.search.exact.menus import (
+    Row,
+    climbed_from,
+    full_array,
+    outermost,
+    pinned,
+    scattered,
+    solve,
+    start_from,
+    starts_of,
+)
 from fadiff.search.exact.menus import alone as best_alone
 from fadiff.search.space import settle
 from oracle import schedules
@@ -290,7 +300,8 @@ def test_a_small_layer_reaches_the_optimum_of_all_its_mappings_or_is_known_to_mi
     best = int((every.energy_pj * every.cycles).argmin())
     weights = (1 / every.energy_pj[best], 1 / every.cycles[best])
     condition = task.alone("a")
-    found = paired(task, best_alone(task, [condition], weights, seed=0, starts=16), weights)[condition]
+    first = best_alone(task, [condition], weights, seed=0, starts=16)[condition]
+    found = climbed_from(task, {condition: starts_of(first)}, weights, pairs=True)[condition]
     reached = float((weights[0] * found.energy_pj + weights[1] * found.cycles).min())
     assert every.best(weights) <= reached * (1 + 1e-5)
     assert reached <= every.best(weights) * MISSED.get((layer, chip), 1.0001)

@@ -16,17 +16,17 @@ from fadiff.search.exact.menus import (
     Row,
     Start,
     alone,
+    climbed_from,
     full_array,
     grouped,
-    hinted,
     join,
     outermost,
-    paired,
     pinned,
     scattered,
     size_of,
     solve,
     start_from,
+    starts_of,
     subset,
 )  # fmt: skip
 from fadiff.search.exact.plans import Run
@@ -102,15 +102,14 @@ def test_mappings_in_a_group_trade_room_for_price():
         assert used.min() <= THRIFT * rich or rich <= LITTLE_ROOM * usable
 
 
-def test_only_layers_with_a_hint_climb_from_hints():
+def test_only_layers_with_a_start_climb():
     task = task_of(NETWORKS["conv_chain"], GEMMINI)
-    a, b = task.alone("a"), task.alone("b")
-    start = outermost(task)
-    assert hinted(task, [a, b], (1.0, 1.0), {}) == {}
-    found = hinted(task, [a, b], (1.0, 1.0), {a.layer: [start, full_array(task, a)]})
+    a = task.alone("a")
+    assert climbed_from(task, {}, (1.0, 1.0)) == {}
+    found = climbed_from(task, {a: [outermost(task), full_array(task, a)]}, (1.0, 1.0))
     assert list(found) == [a]
     assert size_of(found[a]) == 2
-    again = hinted(task, [a], (1.0, 1.0), {a.layer: [start_from(found[a], 0)]})[a]
+    again = climbed_from(task, {a: [start_from(found[a], 0)]}, (1.0, 1.0))[a]
     assert np.array_equal(again.factors[..., 0], found[a].factors[..., 0]), "an optimum stays where it is"
 
 
@@ -118,7 +117,8 @@ def test_pairs_take_on_every_mapping_of_a_menu():
     task = task_of(NETWORKS["separable"], GEMMINI)
     weights = price_weights(evaluate(greedy(task.workload, GEMMINI)), "edp")
     menus = alone(task, [task.alone("dw"), task.alone("pw")], weights, seed=0, starts=4)
-    for condition, menu in paired(task, menus, weights).items():
+    starts = {condition: starts_of(menu) for condition, menu in menus.items()}
+    for condition, menu in climbed_from(task, starts, weights, pairs=True).items():
         assert size_of(menu) == size_of(menus[condition])
         assert (menu.price <= menus[condition].price * (1 + 1e-6)).all()
 

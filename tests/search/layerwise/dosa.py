@@ -34,12 +34,12 @@ def space_of(workload, machine, objective="edp") -> MapSpace:
 
 def place(space, node, dim) -> int:
     """The number of a free factor, by the node's name."""
-    return space.frame.free.index((space.task.machine.number[node], DIMS.index(dim)))
+    return space.exact.free.index((space.task.machine.number[node], DIMS.index(dim)))
 
 
 def ones(space, starts=1) -> np.ndarray:
     """Starts with every loop at the first memory."""
-    return np.ones((len(space.frame.free), starts, space.divisors.shape[1]), dtype=np.int64)
+    return np.ones((len(space.exact.free), starts, space.divisors.shape[1]), dtype=np.int64)
 
 
 def stationary(point) -> np.ndarray:
@@ -58,7 +58,7 @@ def cost_and_penalty(space, point, orders):
     for layer, k in zip(workload.layers, space.kind.tolist(), strict=True):
         if layer.is_mac:
             factors = {node.name: dict.fromkeys(DIMS, 1.0) for node in machine.nodes}
-            for value, (node, d) in zip(point[:, k], space.frame.free, strict=True):
+            for value, (node, d) in zip(point[:, k], space.exact.free, strict=True):
                 factors[machine.nodes[node].name][DIMS[d]] = float(value)
             mine, time, shortfall = _mac(layer, machine, factors, DRAM[orders[k]])
         else:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from fadiff.search.layerwise.descent import Fixed, acting, descend, init, loss_and_gradient, to_point
+from fadiff.search.layerwise.descent import Fixed, acting, descend, init, loss_and_gradient
 from fadiff.search.layerwise.points import choose_orders, round_point
 from fadiff.search.layerwise.starts import normalizers
 from fadiff.workload import DIMS
@@ -22,7 +22,7 @@ def narrow(tree):
 def random_point(space, seed, count) -> np.ndarray:
     """Real factors, some below 1, some whose product exceeds the size."""
     random = np.random.default_rng(seed)
-    size = np.asarray(space.exact.layers.size)[[d for _, d in space.frame.free]][:, None]
+    size = np.asarray(space.exact.layers.size)[[d for _, d in space.exact.free]][:, None]
     shape = (len(size), count, size.shape[-1])
     drawn = np.where(
         random.random(shape) < 0.4, random.uniform(0.7, 0.99, shape), size ** random.uniform(0.05, 0.6, shape)
@@ -30,11 +30,11 @@ def random_point(space, seed, count) -> np.ndarray:
     return np.where(space.exact.runs, drawn, 1.0)
 
 
-LOSS = jax.jit(loss_and_gradient, static_argnums=0)
+LOSS = jax.jit(loss_and_gradient)
 
 
 def loss_of(space, point, orders):
-    found = LOSS(space.frame, narrow(space.internal), np.float32(point), orders)
+    found = LOSS(narrow(space.internal), np.float32(point), orders)
     return [np.asarray(part, dtype=np.float64) for part in found]
 
 
@@ -70,7 +70,7 @@ def test_a_step_descends_on_factors_over_normalizers():
     scale = np.linspace(1, 2, STARTS, dtype=np.float32)
     _, gradient = loss_of(space, point, stationary(point))
     fixed = Fixed(units, stationary(point), scale, 0.5)
-    after = descend(space.frame, narrow(space.internal), fixed, init(point / units), 1)
+    after = descend(narrow(space.internal), fixed, init(point / units), 1)
     runs = np.broadcast_to(space.exact.runs, point.shape)
     # After one step Adam's mean of gradients is a tenth of the first one, and it has gone one rate downhill.
     expected = np.where(runs, gradient * units / scale[:, None], 0)
@@ -97,8 +97,8 @@ def test_at_published_rates_spatial_factors_stay_where_the_start_put_them():
 
     def descended(rate):
         fixed = Fixed(np.float32(units), orders, np.float32(cost), rate)
-        state = descend(space.frame, narrow(space.internal), fixed, init(np.float32(point / units)), 500)
-        return np.asarray(to_point(narrow(space.internal), state.variables, np.float32(units)), dtype=np.float64)
+        state = descend(narrow(space.internal), fixed, init(np.float32(point / units)), 500)
+        return np.asarray(state.variables * np.float32(units), dtype=np.float64)
 
     slow, fast = descended(7.5e-5), descended(7.5e-3)
     moved = np.abs(slow - point)[:, 0, 0]
@@ -113,7 +113,7 @@ def test_a_machine_like_gemmini_has_the_published_space():
     """No loops of the scratchpad; of the accumulator over reductions and channels; of the registers over outputs."""
     space = space_of(MIXED, SMALL)
     free = {}
-    for node, d in space.frame.free:
+    for node, d in space.exact.free:
         free.setdefault(SMALL.nodes[node].name, []).append(DIMS[d])
     assert free == {"rows": ["C"], "cols": ["G", "K"], "registers": ["N", "P", "Q"], "accumulator": [*"GKCRS"]}
     assert list(free) == ["rows", "cols", "registers", "accumulator"], "rounded from the inside out, lanes first"

@@ -80,7 +80,7 @@ def test_it_runs_on_machines_of_every_kind(name, monkeypatch):
     """Wherever a descent may lead, what is offered is legal; the real one takes long to compile."""
     random = np.random.default_rng(0)
 
-    def astray(frame, model, fixed, state, count):
+    def astray(model, fixed, state, count):
         return state._replace(variables=state.variables * np.float32(random.uniform(0.5, 2, state.variables.shape)))
 
     monkeypatch.setattr(method_module, "descend", astray)

@@ -42,10 +42,10 @@ def divisor_by_divisor(size: int, wishes: list[float]) -> list[int]:
 @example("toy", (12,) * 8, [5.0] * 40)  # 4 and 6 are equally near
 def test_rounding_goes_to_the_nearest_divisor_of_what_is_left(machine, sizes, values):
     space = space_of(network(mac("a", " ".join(map("{}{}".format, DIMS, sizes)))), MACHINES[machine])
-    point = np.resize(values, len(space.frame.free))[:, None, None] * np.ones(ones(space).shape)
+    point = np.resize(values, len(space.exact.free))[:, None, None] * np.ones(ones(space).shape)
     rounded = round_point(space, point)[:, 0, 0]
     for d, size in enumerate(sizes):
-        mine = [i for i, (_, dim) in enumerate(space.frame.free) if dim == d]
+        mine = [i for i, (_, dim) in enumerate(space.exact.free) if dim == d]
         assert rounded[mine].tolist() == divisor_by_divisor(size, point[mine, 0, 0].tolist())
 
 
@@ -101,7 +101,7 @@ def test_a_repaired_point_is_legal_and_only_smaller(machine):
         space = space_of(workload, MACHINES[machine])
         drawn = draw(space, np.random.default_rng(3), 2)
         # Lanes twice as many as there are, so that they must shrink too.
-        is_axis = np.array([node in space.frame.structure.axes for node, _ in space.frame.free])
+        is_axis = np.array([node in space.exact.structure.axes for node, _ in space.exact.free])
         wide = round_point(space, drawn * (1.0 + is_axis[:, None, None]))
         repaired = repair(space, wide, stationary(wide))
         assert (wide % repaired == 0).all()
@@ -173,7 +173,7 @@ def test_where_too_few_starts_are_good_the_best_of_the_others_are_taken():
 
 def test_normalizers_are_the_largest_values_that_factors_may_have():
     space = space_of(MIXED, SMALL)
-    units = dict(zip(space.frame.free, normalizers(space).ravel().tolist(), strict=True))
+    units = dict(zip(space.exact.free, normalizers(space).ravel().tolist(), strict=True))
     number = SMALL.number
     found = {(node, dim): units[number[node], DIMS.index(dim)] for node, dim in (
         ("cols", "G"), ("cols", "K"), ("rows", "C"), ("registers", "N"), ("registers", "P"), ("registers", "Q"),

@@ -15,7 +15,7 @@ from fadiff.search.driver import Objective, price_weights
 from fadiff.search.exact.assemble import Filled, fill, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.menus import Menu, alone, grouped, size_of, start_from
-from fadiff.search.exact.plans import Plan, Run, live_bytes
+from fadiff.search.exact.plans import Plan, Run
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.exact.polish import polish
 from fadiff.search.greedy import greedy
@@ -41,7 +41,7 @@ def plan_for(task: Task, group: Group) -> Plan | None:
     tiling = group_tiling(task.workload, group.layers, run.fused, np.array(group.trips)[:, None])
     if not run.may_be_group or shared & run.barred or not tiling.aligned[0]:
         return None
-    live = live_bytes(task, group.layers, run.fused, tiling, group.nesting)[0]
+    live = run.live_bytes(tiling, group.nesting)[0]
     if live.max() > run.capacity:
         return None
     tiles = [{dim: int(tile[0]) for dim, tile in tiling.tile[name].items()} for name in group.layers]

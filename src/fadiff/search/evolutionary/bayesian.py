@@ -26,9 +26,7 @@ import numpy as np
 from fadiff.search.driver import Incumbent, Settings, Status
 from fadiff.search.evolutionary.breeding import Breeder, Chances
 from fadiff.search.evolutionary.features import Features
-from fadiff.search.evolutionary.genome import Encoding
-from fadiff.search.evolutionary.repair import Population, Repair, offer_best
-from fadiff.search.exact.conditions import Task
+from fadiff.search.evolutionary.repair import Judge
 from fadiff.search.greedy import greedy
 
 with warnings.catch_warnings():
@@ -37,11 +35,10 @@ with warnings.catch_warnings():
     from fadiff.search.evolutionary.gaussian import Surrogate
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
-    Rows = Int[np.ndarray, "genomes genes"]
+    from jaxtyping import Int
 
     from fadiff.hardware import Machine
+    from fadiff.search.evolutionary.genome import GeneRows
     from fadiff.workload import Workload
 
 
@@ -86,64 +83,54 @@ def bayesian(
 ) -> Iterator[Status]:
     """The generator behind ``--method bayesian``."""
     random = np.random.default_rng(settings.seed)
-    repair = Repair(Encoding(Task(workload, machine, settings.deadline)))
-    encoding, features = repair.encoding, Features(repair.encoding)
+    judge = Judge(workload, machine, settings, incumbent)
+    encoding, features = judge.encoding, Features(judge.encoding)
     breeder = Breeder(encoding, own.chances, features.mapped.tolist())
-    best, since = np.inf, 0
 
-    def priced(rows: Rows) -> tuple[Population, Float[np.ndarray, " genomes"]]:
-        nonlocal best
-        population = repair(rows)
-        scores = population.score(settings.objective)
-        best = offer_best(repair, population, scores, incumbent, best)
-        return population, scores
+    def design(*first: GeneRows) -> _Data:
+        drawn = features.tied(encoding.random(random, own.design - len(first)))
+        return _Data(features, judge, np.concatenate([*first, drawn]))
 
-    def drawn(count: int) -> Rows:
-        return features.tied(encoding.random(random, count))
-
-    begin = encoding.of_schedule(greedy(workload, machine))
-    data = _Data(features, *priced(np.concatenate([begin, drawn(own.design - 1)])))
+    data = design(encoding.of_schedule(greedy(workload, machine)))
     yield Status("design", 1, own.steps)
-    if not data.points.shape[1]:
+    if not features(data.rows).size:
         return
     model: Surrogate | None = None
+    since = 0
     for step in range(1, own.steps):
-        before = best
+        before = judge.best
         if since == own.patience:
-            data, model, since = _Data(features, *priced(drawn(own.design))), None, 0
+            data, model, since = design(), None, 0
         else:
             chosen = data.training(own.training_points)
             iterations = own.first_fit_iterations if model is None else own.fit_iterations
-            model = Surrogate(data.points[chosen], data.scores[chosen], iterations, settings.seed, model)
+            model = Surrogate(features(data.rows[chosen]), data.scores[chosen], iterations, settings.seed, model)
             rows = _promising(model, data, breeder, own, random)
             if not len(rows):
                 return
-            data.extend(rows, *priced(rows))
-        since = 0 if best < before else since + 1
+            data.extend(rows)
+        since = 0 if judge.best < before else since + 1
         yield Status("model", step + 1, own.steps)
 
 
 class _Data:
     """Repaired genomes, layers of a shape alike, with their points and scores."""
 
-    def __init__(self, features: Features, population: Population, scores: Float[np.ndarray, " genomes"]) -> None:
-        self.features = features
-        self.rows = features.tied(population.rows)
-        self.points, self.scores = features(self.rows), scores
-        self._tried = {row.tobytes() for row in self.rows}
+    def __init__(self, features: Features, judge: Judge, design: GeneRows) -> None:
+        self.features, self.judge = features, judge
+        self.rows, self.scores, self._tried = design[:0], np.empty(0), set[bytes]()
+        self.extend(design)
 
-    def extend(self, proposed: Rows, population: Population, scores: Float[np.ndarray, " genomes"]) -> None:
-        """Remember what was proposed, and what it was repaired into."""
-        repaired = self.features.tied(population.rows)
-        self.rows = np.concatenate([self.rows, repaired])
-        self.points = np.concatenate([self.points, self.features(repaired)])
-        self.scores = np.concatenate([self.scores, scores])
+    def extend(self, proposed: GeneRows) -> None:
+        """Price genomes, and remember what was proposed and what it was repaired into."""
+        rows, scores = self.judge(proposed)
+        repaired = self.features.tied(rows)
+        self.rows, self.scores = np.concatenate([self.rows, repaired]), np.concatenate([self.scores, scores])
         self._tried.update(row.tobytes() for row in (*proposed, *repaired))
 
-    def new(self, rows: Rows) -> Rows:
+    def new(self, rows: GeneRows) -> GeneRows:
         """Those of the genomes that were never tried, each once."""
-        keys = [row.tobytes() for row in rows]
-        first = dict(zip(reversed(keys), reversed(range(len(keys))), strict=True))
+        first = {row.tobytes(): i for i, row in reversed([*enumerate(rows)])}
         return rows[sorted(i for key, i in first.items() if key not in self._tried)]
 
     def training(self, most: int) -> Int[np.ndarray, " some"]:
@@ -158,7 +145,7 @@ class _Data:
 
 def _promising(
     model: Surrogate, data: _Data, breeder: Breeder, own: BayesianSettings, random: np.random.Generator
-) -> Rows:
+) -> GeneRows:
     """New genomes of largest log expected improvement, found by varying the best ones and what came of that."""
     least = float(data.scores.min())
     origin = data.rows[data.best(own.centers)]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes
-from fadiff.search.exact.climb import moved
-from fadiff.search.exact.conditions import NO_MOVE, as_moves
+from fadiff.search.exact.climb import Moves, moved
 from fadiff.search.exact.plans import bonds
 
 if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Bool, Int
 
+    from fadiff.search.evolutionary.genome import GeneRows
+
     Numbers = Int[np.ndarray, " rows"]
-    Rows = Int[np.ndarray, "individuals genes"]
 
 
 class Chances(NamedTuple):
@@ -50,14 +50,10 @@ class Breeder:
         mapped = np.flatnonzero(encoding.is_mac) if layers is None else np.array(layers)
         self._layers = mapped if mapped.size else np.arange(count)
         """Where no layer has a mapping, any: a change of it changes nothing."""
-        steps = [np.vstack([NO_MOVE, mine]) for mine in task.steps[False]]
-        self._steps = np.zeros((count, max(map(len, steps)), len(NO_MOVE)))
-        """``[layers, moves, 7]`` the moves of the exact search, padded."""
-        for i, mine in enumerate(steps):
-            self._steps[i, : len(mine)] = mine
-        self._real = np.array([np.arange(self._steps.shape[1]) < len(mine) for mine in steps])
+        self._moves = task.moves([task.alone(layer.name) for layer in workload.layers], pairs=False)
+        """``[moves, layers]`` those of the exact search; the last ones change nothing."""
 
-    def crossed(self, random: np.random.Generator, one: Rows, other: Rows) -> Rows:
+    def crossed(self, random: np.random.Generator, one: GeneRows, other: GeneRows) -> GeneRows:
         """Children of two parents each: whole layers of one, the rest of the other.
 
         Half of the children choose layer by layer, the others take a run of layers in topological order.
@@ -69,7 +65,7 @@ class Breeder:
         taken = np.where(random.random((children, 1)) < 0.5, each, run)
         return np.where(taken[:, self.encoding.owner], other, one)
 
-    def mutated(self, random: np.random.Generator, parents: Rows, changes: float, focus: float) -> Rows:
+    def mutated(self, random: np.random.Generator, parents: GeneRows, changes: float, focus: float) -> GeneRows:
         """Every individual after one change or more, Poisson with a mean of `changes`.
 
         In a share `focus` of the individuals all changes of mappings are made to one layer: a tile that is to be long
@@ -100,11 +96,11 @@ class Breeder:
         factors = np.ones((len(self.encoding.task.machine.nodes), 8, rows.size))
         factors[1:] = genomes.factors[rows, layer].transpose(1, 2, 0)
         factors[0] = np.ceil(size / factors[1:].prod(axis=0))
-        dim, source = self._steps[layer, :, :2].astype(int).transpose(2, 1, 0)
+        moves = Moves(*(part[:, layer] for part in self._moves))
         # A node gives what it has.
-        gives = (source < 0) | (factors[source, dim, np.arange(rows.size)] > 1)
-        chosen = _one_of(random, self._real[layer] & gives.T)
-        moves = as_moves(self._steps[layer, chosen].T[:, None])
+        gives = (moves.source < 0) | (factors[moves.source, moves.dim, np.arange(rows.size)] > 1)
+        chosen = _one_of(random, np.asarray(gives & ((moves.target >= 0) | (moves.memory >= 0))).T)
+        moves = Moves(*(part[chosen, np.arange(rows.size)][None] for part in moves))
         given = (factors[:, :, None], genomes.order[rows, layer].T[:, None], size[:, None])
         before, order, tile = (cast("Array", values) for values in given)
         after, order = moved(before, order, moves, tile)

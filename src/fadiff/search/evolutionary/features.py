@@ -16,7 +16,9 @@ from fadiff.search.space import rank_table
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
+
+    from fadiff.search.evolutionary.genome import GeneRows
 
 _ORDERED = [DIMS.index(dim) for dim in "KNCP"]
 """Dims whose ranks tell an order: one of each class of loops, and P, which runs inside Q or outside."""
@@ -44,7 +46,7 @@ class Features:
         self._same = np.concatenate([*shared, numbers.strength[0]])
         """``[genes]`` the gene of the first layer of the same shape."""
 
-    def __call__(self, rows: Int[np.ndarray, "individuals genes"]) -> Float[np.ndarray, "individuals dims"]:
+    def __call__(self, rows: GeneRows) -> Float[np.ndarray, "individuals dims"]:
         """The points; of layers of the same shape they say what the first does."""
         genomes = self.encoding.genes(rows)
         parts = [np.log(genomes.factors[:, *self._factor]) / self._log_size]
@@ -54,6 +56,6 @@ class Features:
         parts.append(genomes.strength[:, self.encoding.fusible] / (STRENGTHS - 1))
         return np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1).clip(0, 1)
 
-    def tied(self, rows: Int[np.ndarray, "individuals genes"]) -> Int[np.ndarray, "individuals genes"]:
+    def tied(self, rows: GeneRows) -> GeneRows:
         """The genomes with all layers of a shape like the first."""
         return rows.take(self._same, axis=1)

@@ -90,25 +90,16 @@ class Frame:
     @cached_property
     def sums_inside(self) -> Bool[np.ndarray, "nodes 8"]:
         """Where loops over outputs stand that run inside the home of sums; where no node is useful, in the home."""
-        home, memories = self.structure.keepers("O")[1], self.structure.memories
+        home, memories = self.structure.home("O") or 0, self.structure.memories
         found = np.zeros((len(self.structure.keeps), len(DIMS)), dtype=bool)
         for d, nodes in enumerate(self.nodes):
             found[min((n for n in nodes if n in memories and n >= home), default=home), d] = _OUTPUT[d]
         return found
 
-    @cached_property
-    def sums_outside(self) -> Bool[np.ndarray, "nodes 8"]:
-        """Where loops over outputs stand that run outside the home of sums."""
-        return self._outputs_above(self.structure.keepers("O")[1])
-
-    @cached_property
-    def cutting(self) -> Bool[np.ndarray, "nodes 8"]:
-        """Where loops over outputs may cut the reductions of a fused producer."""
-        return self._outputs_above(_source(self.structure) or 0)
-
-    def _outputs_above(self, keeper: int) -> Bool[np.ndarray, "nodes 8"]:
-        above = [node < keeper and bool(keeps) for node, keeps in enumerate(self.structure.keeps)]
-        return np.array(above)[:, None] & _OUTPUT
+    def sums_outside(self, keeper: int | None) -> Bool[np.ndarray, "nodes 8 1"]:
+        """Where loops over outputs stand that run outside a keeper of sums."""
+        above = [node < (keeper or 0) and bool(keeps) for node, keeps in enumerate(self.structure.keeps)]
+        return (np.array(above)[:, None] & _OUTPUT)[:, :, None]
 
     @cached_property
     def reducing(self) -> Int[np.ndarray, " orders"]:
@@ -174,7 +165,7 @@ def fit(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, room: 
     `room` are the bytes of each memory below the first. One program for a whole round would compute again, for every
     factor, what is wrong with its layer.
     """
-    now = cast("Mapped", begin(frame, rows, mapped))
+    now = mapped._replace(factors=_settled(frame, rows, mapped.factors))
     fits = moving = np.zeros(0, dtype=bool)
     for _ in range(ROUNDS):
         excess = cast("Excess", examine(frame, rows, now, machine, room))
@@ -184,12 +175,6 @@ def fit(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, room: 
             break
     energy_pj, cycles = cast("tuple[Array, Array]", price(frame, rows, now, machine))
     return jax.device_get(Fitted(now.factors, now.order, fits, moving, energy_pj, cycles))
-
-
-@partial(jax.jit, static_argnames=("frame",))
-def begin(frame: Frame, rows: Rows, mapped: Mapped) -> Mapped:
-    """Mappings of any whole factors, settled for the tiles of their rows."""
-    return mapped._replace(factors=_settled(frame, rows, mapped.factors))
 
 
 @partial(jax.jit, static_argnames=("frame",))
@@ -245,7 +230,7 @@ def relieve(frame: Frame, rows: Rows, mapped: Mapped, excess: Excess) -> tuple[M
     target = xp.asarray(frame.outside)[excess.place, pick % dims]
     gets = (node == target) & (dim == pick % dims) & (factor > 0)
     smaller = xp.where(chosen, xp.ceil(factor / ratio), xp.where(gets, factors * ratio, factors))
-    smaller = xp.where(frame.cutting[:, :, None] & excess.spills, 1, smaller)
+    smaller = xp.where(frame.sums_outside(frame.structure.hands_over) & excess.spills, 1, smaller)
     first = xp.where(excess.spills, xp.asarray(frame.reducing)[order[0]], order[0])
     after = Mapped(_settled(frame, rows, smaller), xp.concat([first[None], order[1:]]))
     return after, (after.factors != factors).any(axis=(0, 1)) | (first != order[0])
@@ -268,7 +253,7 @@ def _settled(frame: Frame, rows: Rows, factors: Array) -> Array:
     """Settled factors; where sums must be held, with all loops over outputs inside their home."""
     xp, held = namespace(factors), rows.must_hold > 0
     inside = xp.where(held & frame.sums_inside[:, :, None], rows.fusion.tile, factors)
-    return settle(xp.where(held & frame.sums_outside[:, :, None], 1, inside), rows.fusion.tile)
+    return settle(xp.where(held & frame.sums_outside(frame.structure.home("O")), 1, inside), rows.fusion.tile)
 
 
 def _of_group(how: Literal["add", "max"], values: Array, rows: Rows) -> Array:
@@ -295,15 +280,9 @@ def _may_shrink(frame: Frame, rows: Rows, mapped: Mapped) -> Array:
 def _unfinished(nest: Nest, rows: Rows) -> tuple[Array, Array]:
     """Fused producers, and consumers of a channel loop that must hold their sums, whose sums leave unfinished."""
     most = 1.5 * rows.layers.output  # sums leave at least once each: half of that is safe from rounding in 32 bits
-    source, home = _source(nest.structure), nest.structure.keepers("O")[1]
-    if source is None:
-        no = rows.must_hold < 0
-        return no, no
-    spills = (rows.fusion.copied * rows.layers.is_mac > 0) & (nest.past("O", source, ()) > most)
-    return spills, (rows.must_hold > 0) & (nest.past("O", home, ()) > most)
 
+    def leave(keeper: int | None, must_end: Array) -> Array:
+        return must_end < 0 if keeper is None else (must_end > 0) & (nest.past("O", keeper, ()) > most)
 
-def _source(structure: Structure) -> int | None:
-    """The memory that finished outputs leave for the one that fuses."""
-    fuses = structure.fuses
-    return None if fuses is None else next((m for m in structure.keepers("O") if m > fuses), None)
+    spills = leave(nest.structure.hands_over, rows.fusion.copied * rows.layers.is_mac)
+    return spills, leave(nest.structure.home("O"), rows.must_hold)

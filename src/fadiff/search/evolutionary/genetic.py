@@ -25,16 +25,13 @@ import numpy as np
 
 from fadiff.search.driver import Incumbent, Settings, Status
 from fadiff.search.evolutionary.breeding import Breeder, Chances
-from fadiff.search.evolutionary.genome import Encoding
 from fadiff.search.evolutionary.island import Island, Rates
-from fadiff.search.evolutionary.repair import Repair, offer_best
-from fadiff.search.exact.conditions import Task
+from fadiff.search.evolutionary.repair import Judge
 from fadiff.search.greedy import greedy
 
 if TYPE_CHECKING:
-    from jaxtyping import Int
-
     from fadiff.hardware import Machine
+    from fadiff.search.evolutionary.genome import GeneRows
     from fadiff.workload import Workload
 
 
@@ -69,42 +66,37 @@ def genetic(
 ) -> Iterator[Status]:
     """The generator behind ``--method genetic``; `settings.restarts` is the number of islands."""
     random = np.random.default_rng(settings.seed)
-    repair = Repair(Encoding(Task(workload, machine, settings.deadline)))
-    encoding, breeder = repair.encoding, Breeder(repair.encoding, own.chances)
-    count = settings.restarts or own.islands
+    judge = Judge(workload, machine, settings, incumbent)
+    breeder, count = Breeder(judge.encoding, own.chances), settings.restarts or own.islands
 
-    def island(rows: Int[np.ndarray, "individuals genes"]) -> Island:
+    def island(rows: GeneRows) -> Island:
         return Island(breeder, own.rates, rows, seed=int(random.integers(2**31)))
 
     def strangers() -> list[Island]:
         """New populations of random genomes, for all islands but the first."""
-        drawn = [encoding.random(random, own.population) for _ in range(count - 1)]
+        drawn = [judge.encoding.random(random, own.population) for _ in range(count - 1)]
         return list(map(island, drawn))
 
     islands = [island(_natives(breeder, own, random)), *strangers()]
-    best, since = np.inf, 0
+    since = 0
     for generation in range(1, own.generations + 1):
         broods = [brood for brood in (one.children() for one in islands) if brood is not None]
         if len(broods) < count:
             # So few schedules exist that a population has seen them all.
             return
-        population = repair(np.concatenate(broods))
-        scores = population.score(settings.objective)
-        before, best = best, offer_best(repair, population, scores, incumbent, best)
+        before, (rows, scores) = judge.best, judge(np.concatenate(broods))
         ends = np.cumsum([len(brood) for brood in broods])[:-1]
-        for one, mine, worth in zip(islands, np.split(population.rows, ends), np.split(scores, ends), strict=True):
+        for one, mine, worth in zip(islands, np.split(rows, ends), np.split(scores, ends), strict=True):
             one.grow(mine, worth)
         if generation % own.migration == 0:
             _migrate(islands, own.migrants)
-        since = 0 if best < before else since + 1
+        since = 0 if judge.best < before else since + 1
         if since == own.patience:
             islands, since = [islands[0], *strangers()], 0
         yield Status("evolve", generation, own.generations)
 
 
-def _natives(
-    breeder: Breeder, own: GeneticSettings, random: np.random.Generator
-) -> Int[np.ndarray, "individuals genes"]:
+def _natives(breeder: Breeder, own: GeneticSettings, random: np.random.Generator) -> GeneRows:
     """The greedy schedule, half a population of its mutants, and random genomes."""
     code, rates, count = breeder.encoding, own.rates, own.population
     first = code.of_schedule(greedy(code.task.workload, code.task.machine))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fadiff.schedule import Schedule
     from fadiff.search.exact.conditions import Task
 
+    GeneRows = Int[np.ndarray, "individuals genes"]
+
 STRENGTHS = 8
 """An edge of strength 4 to 7 is to be fused. Where a group cannot be, it is split at the weakest of its edges."""
 SHARES = 8
@@ -51,7 +53,10 @@ class Encoding:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        workload, layers = task.workload, len(task.workload.layers)
+        workload, layers, nodes = task.workload, len(task.workload.layers), len(task.machine.nodes)
+        memories, edges = len(task.machine.memories), len(task.workload.edges)
+        self._shapes = [(layers, nodes - 1, len(DIMS)), (layers, memories), (layers, WISHES), (edges,)]
+        self._ends = np.cumsum([prod(shape) for shape in self._shapes])
         self.is_mac = np.array([layer.is_mac for layer in workload.layers])
         """``[layers]``"""
         self.size = np.array([layer.dims if layer.is_mac else (1,) * 8 for layer in workload.layers])
@@ -74,34 +79,23 @@ class Encoding:
         self.owner = np.concatenate([np.repeat(np.arange(layers), prod(shape[1:])) for shape in self._shapes[:-1]])
         self.owner = np.append(self.owner, self.ends[1])
         """``[genes]`` the layer that a gene belongs to; an edge belongs to its consumer."""
-        self._primes = np.array(list(self._placed()), dtype=np.int64).reshape(-1, 3).T
-        self._allowed = np.zeros((len(DIMS), len(task.machine.nodes)), dtype=bool)
-        for d, dim in enumerate(DIMS):
-            self._allowed[d, list(task.space.nodes[dim])] = True
-
-    @property
-    def _shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of one individual's genes."""
-        layers = len(self.task.workload.layers)
-        nodes, memories = len(self.task.machine.nodes), len(self.task.machine.memories)
-        return [(layers, nodes - 1, len(DIMS)), (layers, memories), (layers, WISHES), (len(self.fusible),)]
-
-    def _placed(self) -> list[tuple[int, int, int]]:
-        """Every prime of every size, or of the next number without large primes, as often as it divides."""
-        return [
-            (layer, d, prime)
-            for layer, sizes in enumerate(self.size.tolist())
-            for d, size in enumerate(sizes)
-            for prime, exponent in prime_factors(_smooth(size))
+        primes = [
+            (*place, prime)
+            for place, size in np.ndenumerate(self.size)
+            for prime, exponent in prime_factors(_smooth(int(size)))
             for _ in range(exponent)
         ]
+        self._primes = np.array(primes, dtype=np.int64).reshape(-1, 3).T
+        """Layer, dim and prime: each of a size, or of the next number without large primes, as often as it divides."""
+        self._allowed = np.array([np.isin(np.arange(nodes), task.space.nodes[dim]) for dim in DIMS])
+        """``[8, nodes]``"""
 
-    def genes(self, rows: Int[np.ndarray, "individuals genes"]) -> Genomes:
+    def genes(self, rows: GeneRows) -> Genomes:
         """Views of rows by kind of gene: what is written to them is written to the rows."""
-        parts = np.split(rows, np.cumsum([prod(shape) for shape in self._shapes])[:-1], axis=1)
+        parts = np.split(rows, self._ends[:-1], axis=1)
         return Genomes(*(part.reshape(len(rows), *shape) for part, shape in zip(parts, self._shapes, strict=True)))
 
-    def random(self, random: np.random.Generator, count: int) -> Int[np.ndarray, "individuals genes"]:
+    def random(self, random: np.random.Generator, count: int) -> GeneRows:
         """Individuals with every prime at a useful node, every order, wish and strength drawn uniformly."""
         layer, dim, prime = self._primes
         allowed = self._allowed[dim]
@@ -119,9 +113,9 @@ class Encoding:
         """Wishes drawn uniformly for individuals and layers; with 1 for layers, all of an individual wish the same."""
         return random.integers([*[SHARES + 1] * len(SHARED_LOOPS), 2], size=(*drawn, WISHES)) * self.wishes
 
-    def of_schedule(self, schedule: Schedule) -> Int[np.ndarray, "1 genes"]:
+    def of_schedule(self, schedule: Schedule) -> GeneRows:
         """The genome of a schedule without fusion whose mappings are of the machine's useful nodes and orders."""
-        row = np.zeros((1, self.owner.size), dtype=np.int64)
+        row = np.zeros((1, self._ends[-1]), dtype=np.int64)
         factors, order, *_ = self.genes(row)
         factors[:] = 1
         for i, layer in enumerate(self.task.workload.layers):

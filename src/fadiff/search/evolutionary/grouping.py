@@ -7,7 +7,7 @@ that take the same plan.
 from __future__ import annotations
 
 import time
-from functools import partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -19,10 +19,13 @@ from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genom
 from fadiff.search.exact.plans import Plan, Run, alone, bonds, split
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Float, Int
 
     from fadiff.schedule import Group
     from fadiff.search.exact.conditions import Condition
+
+    Taken = tuple[int, Int[np.ndarray, " layers"]]
+    """Where a run of layers starts, and their seats."""
 
 MOST_REMEMBERED = 200_000
 """Choices of a plan that are remembered."""
@@ -38,14 +41,14 @@ class Grouping:
         self._names = workload.topological
         self._at = np.array([self.task.number[name] for name in self._names])
         """Layer numbers in topological order."""
-        self._runs: dict[tuple[int, int], tuple[Run, list[Plan]]] = {}
-        self._chosen: dict[tuple[int, int, bytes], tuple[int, Int[np.ndarray, " layers"]] | None] = {}
-        self._first_seat: dict[Plan, int] = {}
+        self._run, self._seat = cache(self._new_run), cache(self._new_seats)
+        self._nearest_seats = lru_cache(MOST_REMEMBERED)(self._seats_of_nearest)
         self._seats: list[tuple[Plan, int]] = []
         """By seat: the plan, and the layer's place in it."""
         self._tables: list[Rows] = []
         """The seats in the order of their numbers, in parts."""
-        self._alone = np.array([self._seat(alone(self.task, layer.name))[0] for layer in workload.layers])
+        self.alone = np.array([self._seat(alone(self.task, layer.name))[0] for layer in workload.layers])
+        """``[layers]`` the seat of each layer on its own."""
 
     def seats(self, genomes: Genomes) -> Int[np.ndarray, "individuals layers"]:
         """The seat of every layer; raises :class:`OutOfTimeError` when the task's deadline passes.
@@ -53,7 +56,7 @@ class Grouping:
         Runs of layers held together by edges of strength are split at their weakest place until each may be a group
         whose buffers fit; its trip counts are the legal ones nearest to what its layers wish on average.
         """
-        seats = np.tile(self._alone, (len(genomes.strength), 1))
+        seats = np.tile(self.alone, (len(genomes.strength), 1))
         bond = bonds(self.task.workload, genomes.strength)
         wish = genomes.wish[:, self._at]
         for i in np.flatnonzero((bond >= STRENGTHS // 2).any(axis=1)):
@@ -63,39 +66,26 @@ class Grouping:
                 seats[i, self._at[start : start + taken.size]] = taken
         return seats
 
-    def _taken(
-        self, wishes: Int[np.ndarray, "layers wishes"], start: int, stop: int
-    ) -> tuple[int, Int[np.ndarray, " layers"]] | None:
-        """Where a run starts and its seats in the legal plan nearest to what its layers wish; None without one."""
-        wish = np.rint(wishes[start:stop].mean(axis=0))
-        key = (start, stop, wish.tobytes())
-        if key not in self._chosen:
-            if len(self._chosen) == MOST_REMEMBERED:
-                self._chosen.clear()
-            plan = self._nearest(start, stop, wish)
-            self._chosen[key] = None if plan is None else (start, self._seat(plan))
-        return self._chosen[key]
+    def _taken(self, wishes: Int[np.ndarray, "layers wishes"], start: int, stop: int) -> Taken | None:
+        """The seats of a run in the legal plan nearest to what its layers wish on average; None without one."""
+        return self._nearest_seats(start, stop, tuple(np.rint(wishes[start:stop].mean(axis=0)).tolist()))
 
-    def _nearest(self, start: int, stop: int, wish: Float[np.ndarray, " wishes"]) -> Plan | None:
-        """The plan of a run whose trips are nearest to shares of its last layer's loops; X is a part of its C."""
-        names = self._names[start:stop]
-        if (start, stop) not in self._runs:
-            run = Run(self.task, names)
-            shared = map(run.plan, run.chosen()) if len(names) == 2 else ()
-            self._runs[start, stop] = run, [plan for plan in shared if plan.group.trips.X > 1]
-        run, channel_plans = self._runs[start, stop]
-        sizes = self.task.workload[names[-1]].dims
-        wanted = wish[:-1] / SHARES * np.log([sizes.G, sizes.N, sizes.P, sizes.Q, sizes.C])
+    def _seats_of_nearest(self, start: int, stop: int, wish: tuple[float, ...]) -> Taken | None:
+        """Those of the plan whose trips are nearest to shares of the last layer's loops; X is a part of its C."""
+        run, channel_plans = self._run(start, stop)
+        sizes = self.task.workload[run.names[-1]].dims
+        wanted = np.array(wish[:-1]) / SHARES * np.log([sizes.G, sizes.N, sizes.P, sizes.Q, sizes.C])
         plan = run.nearest_plan(wanted[:4].tolist())
         found = [plan] if plan is not None else []
         found += [one for one in channel_plans if one.group.nesting.startswith("GX") == bool(wish[-1])]
-        return min(found, key=lambda one: np.square(np.log(one.group.trips) - wanted).sum(), default=None)
+        nearest = min(found, key=lambda one: np.square(np.log(one.group.trips) - wanted).sum(), default=None)
+        return None if nearest is None else (start, self._seat(nearest))
 
-    def alone(
-        self, seats: Int[np.ndarray, "individuals layers"], broken: Bool[np.ndarray, "individuals layers"]
-    ) -> Int[np.ndarray, "individuals layers"]:
-        """The seats with some layers (whole groups) on their own."""
-        return np.where(broken, self._alone, seats)
+    def _new_run(self, start: int, stop: int) -> tuple[Run, list[Plan]]:
+        """A run, and its plans with a channel loop."""
+        run = Run(self.task, self._names[start:stop])
+        shared = map(run.plan, run.chosen()) if stop - start == 2 else ()
+        return run, [plan for plan in shared if plan.group.trips.X > 1]
 
     def condition(self, seat: int) -> Condition:
         """The condition of a seat."""
@@ -119,17 +109,15 @@ class Grouping:
         individual = np.repeat(np.arange(len(seats)), seats.shape[1])
         return rows._replace(group=(rows.group + individual * seats.shape[1]).astype(np.int32))
 
-    def _seat(self, plan: Plan) -> Int[np.ndarray, " layers"]:
-        """The seats of a plan."""
+    def _new_seats(self, plan: Plan) -> Int[np.ndarray, " layers"]:
+        """Seats for a plan."""
         count = len(plan.conditions)
-        if plan not in self._first_seat:
-            self._first_seat[plan] = len(self._seats)
-            self._seats += [(plan, turn) for turn in range(count)]
-            packed = self.task.rows(plan.conditions, [self.task.all_room] * count, (0.0, 0.0))
-            first = np.full(count, self.task.number[plan.group.layers[0]])
-            live = np.array(plan.live_bytes, dtype=np.float32)
-            self._tables.append(Rows(packed.layers, packed.fusion, first, live, packed.must_hold))
-        return self._first_seat[plan] + np.arange(count)
+        self._seats += [(plan, turn) for turn in range(count)]
+        packed = self.task.rows(plan.conditions, [self.task.all_room] * count, (0.0, 0.0))
+        first = np.full(count, self.task.number[plan.group.layers[0]])
+        live = np.array(plan.live_bytes, dtype=np.float32)
+        self._tables.append(Rows(packed.layers, packed.fusion, first, live, packed.must_hold))
+        return np.arange(count) + len(self._seats) - count
 
 
 def _side_by_side(*parts: Float[np.ndarray, "... seats"]) -> Float[np.ndarray, "... seats"]:

@@ -57,8 +57,7 @@ class Island:
 
     def grow(self, rows: IntArray, scores: FloatArray) -> None:
         """Let the fittest of parents and of these children survive, each once: repair may have made them the same."""
-        born: Individuals = cast("Any", DefaultDuplicateElimination())
-        self._algorithm.tell(infills=born.do(_scored(rows, scores), self._algorithm.pop))
+        self._algorithm.tell(infills=self._new(rows, scores))
 
     def fittest(self, count: int) -> tuple[IntArray, FloatArray]:
         """The fittest rows and their scores."""
@@ -66,18 +65,19 @@ class Island:
         return ranked.get("X"), ranked.get("F")[:, 0]
 
     def welcome(self, rows: IntArray, scores: FloatArray) -> None:
-        """Put others in the place of the least fit; one always stays."""
-        ranked = self._ranked()
-        stay = max(1, len(ranked) - len(rows))
-        self._algorithm.pop = cast("Any", Population).merge(ranked[:stay], _scored(rows, scores))
+        """Put others, unless they are there already, in the place of the least fit; one always stays."""
+        ranked, others = self._ranked(), self._new(rows, scores)
+        stay = max(1, len(ranked) - len(others))
+        self._algorithm.pop = cast("Any", Population).merge(ranked[:stay], others)
 
     def _ranked(self) -> Individuals:
         individuals = self._algorithm.pop
         return individuals[np.argsort(individuals.get("F")[:, 0], kind="stable")]
 
-
-def _scored(rows: IntArray, scores: FloatArray) -> Individuals:
-    return cast("Any", Population).new("X", rows, "F", scores[:, None])
+    def _new(self, rows: IntArray, scores: FloatArray) -> Individuals:
+        """Individuals that are not in the population, each once."""
+        scored = cast("Any", Population).new("X", rows, "F", scores[:, None])
+        return cast("Any", DefaultDuplicateElimination()).do(scored, self._algorithm.pop)
 
 
 class _Crossover(Crossover):

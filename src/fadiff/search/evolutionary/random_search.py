@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.search.driver import Incumbent, Settings, Status
-from fadiff.search.evolutionary.genome import Encoding
-from fadiff.search.evolutionary.repair import Repair, offer_best
-from fadiff.search.exact.conditions import Task
+from fadiff.search.evolutionary.repair import Judge
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
@@ -41,9 +39,7 @@ def random_search(
 ) -> Iterator[Status]:
     """The generator behind ``--method random``."""
     random = np.random.default_rng(settings.seed)
-    repair = Repair(Encoding(Task(workload, machine, settings.deadline)))
-    best = np.inf
+    judge = Judge(workload, machine, settings, incumbent)
     for batch in range(own.batches):
-        population = repair(repair.encoding.random(random, own.batch))
-        best = offer_best(repair, population, population.score(settings.objective), incumbent, best)
+        judge(judge.encoding.random(random, own.batch))
         yield Status("draw", batch + 1, own.batches)

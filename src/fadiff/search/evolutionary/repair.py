@@ -21,14 +21,18 @@ from fadiff.schedule.arrays import unpack_mapping
 from fadiff.search.deadline import OutOfTimeError
 from fadiff.search.driver import EXPONENTS
 from fadiff.search.evolutionary.fitting import Fitted, Frame, Mapped, Rows, fit
-from fadiff.search.evolutionary.genome import STRENGTHS, Encoding, Genomes
+from fadiff.search.evolutionary.genome import STRENGTHS, Encoding
 from fadiff.search.evolutionary.grouping import Grouping
+from fadiff.search.exact.conditions import Task
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-    from fadiff.search.driver import Incumbent, Objective
+    from fadiff.hardware import Machine
+    from fadiff.search.driver import Incumbent, Objective, Settings
+    from fadiff.search.evolutionary.genome import GeneRows
+    from fadiff.workload import Workload
 
 ROWS = 2048
 """Layers, of all individuals, in one compiled call: one size, so that networks share a program."""
@@ -39,7 +43,7 @@ SECONDS_PER_NODE = 0.5
 class Population(NamedTuple):
     """Legal schedules of one workload, and what they cost."""
 
-    rows: Int[np.ndarray, "individuals genes"]
+    rows: GeneRows
     seats: Int[np.ndarray, "individuals layers"]
     energy_pj: Float[np.ndarray, " individuals"]
     cycles: Float[np.ndarray, " individuals"]
@@ -65,7 +69,7 @@ class Repair:
         self._room = np.array(self.task.all_room.running, dtype=np.float32)
         self._compiled = False
 
-    def __call__(self, rows: Int[np.ndarray, "individuals genes"]) -> Population:
+    def __call__(self, rows: GeneRows) -> Population:
         """Legal schedules near the genomes; raises :class:`OutOfTimeError` when the task's deadline passes.
 
         Individuals are fitted in chunks of one size. After a few rounds those that still move are gathered into new
@@ -82,7 +86,7 @@ class Repair:
                 found = self._fitted(factors[chunk], order[chunk], seats[chunk])
                 moving = found.moving.any(axis=1)
                 broken = ~found.fits & ~moving[:, None]
-                alone = self.grouping.alone(seats[chunk], broken)
+                alone = np.where(broken, self.grouping.alone, seats[chunk])
                 assert (alone != seats[chunk])[broken].all(), "a layer on its own always fits"
                 # Layers of a dissolved group begin again with what their genome says.
                 factors[chunk] = np.where(broken[..., None, None], genomes.factors[chunk], found.factors[:, :, 1:])
@@ -90,7 +94,10 @@ class Repair:
                 seats[chunk], cost[:, chunk] = alone, (found.energy_pj, found.cycles)
                 again.append(chunk[moving | broken.any(axis=1)])
             left = np.concatenate(again)
-        strength[:] = self._strength(genomes, seats)
+        # Strengths say what is fused.
+        group = self.grouping.rows(seats).group.reshape(seats.shape)
+        agrees = (strength >= STRENGTHS // 2) == np.equal(*(group[:, end] for end in self.encoding.ends))
+        strength[:] = np.where(agrees, strength, STRENGTHS - 1 - strength)
         return Population(repaired, seats, *(cost @ self._repeat))
 
     def _check_time(self) -> None:
@@ -108,8 +115,8 @@ class Repair:
     ) -> Fitted:
         """A few rounds for a chunk of individuals; shapes are ``[individuals, layers, ...]``."""
         every, count = np.arange(self._rows), seats.size
-        inner = factors.transpose(2, 3, 0, 1).reshape(-1, 8, count)
-        whole = np.concatenate([np.ones((1, 8, count)), inner]).astype(np.float32)
+        inner = factors.transpose(2, 3, 0, 1).reshape(-1, 8, count).astype(np.float32)
+        whole = np.concatenate([np.ones_like(inner[:1]), inner])
         mapped = Mapped(whole, order.transpose(2, 0, 1).reshape(-1, count).astype(np.int32))
         # Missing rows repeat the first, each as a group of its own.
         filled = np.where(every < count, every, 0)
@@ -126,15 +133,6 @@ class Repair:
         fitted = fit(self._frame, rows, jax.tree.map(pad, mapped), self.task.numbers, self._room)
         return jax.tree.map(shaped, fitted)
 
-    def _strength(
-        self, genomes: Genomes, seats: Int[np.ndarray, "individuals layers"]
-    ) -> Int[np.ndarray, "individuals edges"]:
-        """Strengths that say what is fused."""
-        group = np.asarray(self.grouping.rows(seats).group).reshape(seats.shape)
-        source, target = self.encoding.ends
-        agrees = (genomes.strength >= STRENGTHS // 2) == (group[:, source] == group[:, target])
-        return np.where(agrees, genomes.strength, STRENGTHS - 1 - genomes.strength)
-
     def schedule(self, population: Population, index: int) -> Schedule:
         """One of the schedules."""
         genomes, seats = self.encoding.genes(population.rows), population.seats[index]
@@ -150,12 +148,22 @@ class Repair:
         return Schedule(self.task.workload, self.task.machine, self.grouping.groups(seats), mappings)
 
 
-def offer_best(
-    repair: Repair, population: Population, scores: Float[np.ndarray, " individuals"], incumbent: Incumbent, best: float
-) -> float:
-    """Offer the best individual if its score is below `best`; the least score so far."""
-    first = int(scores.argmin())
-    if scores[first] >= best:
-        return best
-    incumbent.offer(repair.schedule(population, first))
-    return float(scores[first])
+class Judge:
+    """Repairs and prices the genomes of a search, and offers every schedule that is better than all before."""
+
+    def __init__(self, workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> None:
+        self.encoding = Encoding(Task(workload, machine, settings.deadline))
+        self.repair = Repair(self.encoding)
+        self.objective: Objective = settings.objective
+        self.incumbent = incumbent
+        self.best = np.inf
+        """The least score so far."""
+
+    def __call__(self, rows: GeneRows) -> tuple[GeneRows, Float[np.ndarray, " individuals"]]:
+        """The repaired genomes and their scores."""
+        population = self.repair(rows)
+        scores = population.score(self.objective)
+        if scores.min() < self.best:
+            self.best = float(scores.min())
+            self.incumbent.offer(self.repair.schedule(population, int(scores.argmin())))
+        return population.rows, scores

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,11 +11,17 @@ import numpy as np
 from fadiff.schedule import Mapping, Schedule
 from fadiff.schedule.arrays import unpack_mapping
 from fadiff.search.exact.conditions import Condition, Task
-from fadiff.search.exact.menus import Menu, join, size_of, subset, weighed
+from fadiff.search.exact.menus import Menu, Menus, join, size_of, subset, weighed
 from fadiff.search.exact.plans import Plan
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+    from fadiff.search.driver import Weights
+    from fadiff.search.exact.conditions import Bytes
+
+    Prices = Sequence[Float[np.ndarray, " mappings"]]
+    Choice = Int[np.ndarray, " layers"]
 
 PRICES_OF_ROOM = np.concatenate([[0.0], np.geomspace(1e-4, 10.0, 16)])
 """Multipliers tried for the bytes that a group keeps, in units of the network's price per whole memory."""
@@ -39,9 +44,7 @@ class Filled(NamedTuple):
     price: float
 
 
-def fill(
-    task: Task, plan: Plan, menus: MappingOf[Condition, Menu], weights: tuple[float, float], worth: float
-) -> Filled | None:
+def fill(task: Task, plan: Plan, menus: Menus, weights: Weights, worth: float) -> Filled | None:
     """The cheapest choice of mappings that fit together; None where there is none below `worth`.
 
     While layer v runs, its memories hold what all layers keep there, what v holds besides, and the memory that fuses
@@ -53,11 +56,7 @@ def fill(
     if not all(map(size_of, mine)):
         return None
     prices = [_prices(task, menu, condition, weights) for menu, condition in zip(mine, plan.conditions, strict=True)]
-    if len(mine) <= 2:
-        chosen = _cheapest_of_all(task, plan, mine, prices)
-    else:
-        chosen = _cheapest_fitting(task, plan, mine, prices, worth)
-    if chosen is None:
+    if (chosen := _cheapest_fitting(task, plan, mine, prices, worth)) is None:
         return None
     lowest = float(sum(price[i] for price, i in zip(prices, chosen, strict=True)))
     return Filled(plan, _picked(mine, chosen), lowest) if lowest < worth else None
@@ -70,17 +69,10 @@ def fits(task: Task, plan: Plan, chosen: Menu) -> bool:
 
 def _excess(task: Task, plan: Plan, chosen: Menu) -> Float[np.ndarray, " memories"]:
     """By how many bytes a group overfills each memory at its fullest; negative where it does not."""
-    held = peaks(task, plan, chosen.running, chosen.kept, chosen.waiting)
-    return held.max(axis=1) - np.array(task.all_room.running)
+    return peaks(task, plan, chosen.running, chosen.kept, chosen.waiting).max(axis=1) - task.all_room.running
 
 
-def peaks(
-    task: Task,
-    plan: Plan,
-    running: Float[np.ndarray, "memories layers"],
-    kept: Float[np.ndarray, "memories layers"],
-    waiting: Float[np.ndarray, "memories layers"],
-) -> Float[np.ndarray, "memories layers"]:
+def peaks(task: Task, plan: Plan, running: Bytes, kept: Bytes, waiting: Bytes) -> Bytes:
     """Bytes in each memory below the first while each layer of a group runs; trailing axes are kept."""
     peaks = running - kept + kept.sum(axis=1, keepdims=True)
     if task.fusing is not None:
@@ -91,9 +83,7 @@ def peaks(
     return peaks
 
 
-def _cheapest_of_all(
-    task: Task, plan: Plan, menus: Sequence[Menu], prices: Sequence[Float[np.ndarray, " mappings"]]
-) -> Int[np.ndarray, " layers"] | None:
+def _cheapest_of_all(task: Task, plan: Plan, menus: Sequence[Menu], prices: Prices) -> Choice | None:
     """The cheapest mappings that fit together, of all combinations."""
     every = np.indices([price.size for price in prices]).reshape(len(prices), -1)
     taken = [(m.running[:, i], m.kept[:, i], m.waiting[:, i]) for m, i in zip(menus, every, strict=True)]
@@ -104,16 +94,16 @@ def _cheapest_of_all(
     return every[:, best] if np.isfinite(total[best]) else None
 
 
-def _cheapest_fitting(
-    task: Task, plan: Plan, menus: Sequence[Menu], prices: Sequence[Float[np.ndarray, " mappings"]], worth: float
-) -> Int[np.ndarray, " layers"] | None:
-    """The cheapest mapping of each layer of a longer group, as far as the room in the memory that fuses decides.
+def _cheapest_fitting(task: Task, plan: Plan, menus: Sequence[Menu], prices: Prices, worth: float) -> Choice | None:
+    """The cheapest mapping of each layer: of a pair or less exactly, else as far as the memory that fuses decides.
 
     Where they overfill another memory, the home of a tensor, all combinations are tried if they are few; of many the
     mapping that keeps most there is left out, until all fit.
     """
+    if len(menus) <= 2:
+        return _cheapest_of_all(task, plan, menus, prices)
     left = [price.copy() for price in prices]
-    while (chosen := _cheapest_where_fused(task, plan, menus, left, worth)) is not None:
+    while (chosen := _where_fused(task, plan, menus, left, worth)) is not None:
         picked = _picked(menus, chosen)
         excess = _excess(task, plan, picked)
         if (excess <= SLACK_BYTES).all():
@@ -125,9 +115,7 @@ def _cheapest_fitting(
     return None
 
 
-def _cheapest_where_fused(
-    task: Task, plan: Plan, menus: Sequence[Menu], prices: Sequence[Float[np.ndarray, " mappings"]], worth: float
-) -> Int[np.ndarray, " layers"] | None:
+def _where_fused(task: Task, plan: Plan, menus: Sequence[Menu], prices: Prices, worth: float) -> Choice | None:
     """The cheapest mapping of each layer that fit together in the memory that fuses."""
     assert task.fusing is not None
     here, capacity = task.fusing, task.all_room.running[task.fusing]
@@ -165,7 +153,7 @@ def _cheapest_where_fused(
 
 def _cheapest(
     price: Float[np.ndarray, "layers mappings"], kept: Float[np.ndarray, "layers mappings"], room: float, below: float
-) -> Int[np.ndarray, " layers"] | None:
+) -> Choice | None:
     """The mapping of each layer, of least total price and less than `below`, whose kept bytes fit in `room`.
 
     Layer by layer, of all sums of kept bytes those remain that no sum of fewer bytes undercuts, and that can still end
@@ -190,7 +178,7 @@ def _cheapest(
     return picks[-1]
 
 
-def _picked(menus: Sequence[Menu], chosen: Int[np.ndarray, " layers"]) -> Menu:
+def _picked(menus: Sequence[Menu], chosen: Choice) -> Menu:
     """One mapping of each menu."""
     return join([subset(menu, [int(i)]) for menu, i in zip(menus, chosen, strict=True)])
 
@@ -199,45 +187,38 @@ def _pad(values: Float[np.ndarray, " some"], width: int, fill_value: float) -> F
     return np.pad(values, (0, width - values.size), constant_values=fill_value)
 
 
-def _prices(
-    task: Task, menu: Menu, condition: Condition, weights: tuple[float, float]
-) -> Float[np.ndarray, " mappings"]:
+def _prices(task: Task, menu: Menu, condition: Condition, weights: Weights) -> Float[np.ndarray, " mappings"]:
     return weighed(menu, weights) * task.layer(condition).repeat
 
 
-def cut(
-    task: Task, plans: Sequence[Plan], menus: MappingOf[Condition, Menu], weights: tuple[float, float]
-) -> list[Filled]:
+def cut(task: Task, plans: Sequence[Plan], menus: Menus, weights: Weights) -> list[Filled]:
     """Cut the network into groups of least total price, by dynamic programming over cut points.
 
     `plans` must hold one of every single layer. best[j] = min over plans that end at j of best[i] + price. Plans are
     tried in the order of a lower bound, the sum of their layers' cheapest mappings.
     """
     cheapest = {c: _prices(task, menu, c, weights).min(initial=np.inf) for c, menu in menus.items()}
-    place = task.workload.depth
-    count = len(task.workload.layers)
-    ending: list[list[tuple[float, Plan]]] = [[] for _ in range(count + 1)]
+    stop, best = len(task.workload.layers), [0.0]
+    ending: list[list[Plan]] = [[] for _ in range(stop + 1)]
     for plan in plans:
-        bound = sum(cheapest[c] for c in plan.conditions)
-        ending[place[plan.group.layers[-1]] + 1].append((bound, plan))
-    best: list[tuple[float, Filled | None]] = [(0.0, None), *((np.inf, None) for _ in range(count))]
-    for stop in range(1, count + 1):
-        bounds = [(best[stop - len(p.conditions)][0] + bound, i) for i, (bound, p) in enumerate(ending[stop])]
-        for bound, i in sorted(bounds):
-            if bound >= best[stop][0]:
+        ending[task.workload.depth[plan.group.layers[-1]] + 1].append(plan)
+    last: dict[int, Filled] = {}
+    for end in range(1, stop + 1):
+        before = [best[end - len(plan.conditions)] for plan in ending[end]]
+        bounds = [
+            paid + sum(cheapest[c] for c in plan.conditions) for paid, plan in zip(before, ending[end], strict=True)
+        ]
+        best.append(np.inf)
+        for i in sorted(range(len(bounds)), key=bounds.__getitem__):
+            if bounds[i] >= best[end]:
                 break
-            plan = ending[stop][i][1]
-            before = best[stop - len(plan.conditions)][0]
-            filled = fill(task, plan, menus, weights, worth=best[stop][0] - before)
+            filled = fill(task, ending[end][i], menus, weights, worth=best[end] - before[i])
             if filled is not None:
-                best[stop] = (before + filled.price, filled)
+                best[end], last[end] = before[i] + filled.price, filled
     groups: list[Filled] = []
-    stop = count
     while stop:
-        filled = best[stop][1]
-        assert filled is not None, "every layer has a plan of its own"
-        groups.append(filled)
-        stop -= len(filled.plan.conditions)
+        groups.append(last[stop])
+        stop -= len(last[stop].plan.conditions)
     return groups[::-1]
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Orders = tuple[tuple[str, ...], ...]
 """By memory: the loop orders to choose among."""
+ROUNDS = 8
+"""Rounds of one call: then rows that still move can be gathered."""
 
 
 class Rows(NamedTuple):
@@ -159,16 +161,6 @@ def best_of(tried: Mapped) -> Mapped:
     return Mapped(*map(take, tried))
 
 
-def _neighbours(mapped: Mapped, moves: Moves, tile: Array, *, pairs: bool) -> tuple[Array, Array]:
-    """Mappings after every move, or after every two moves in a row."""
-    factors, order = mapped.factors[:, :, None], mapped.order[:, None]
-    if not pairs:
-        return moved(factors, order, moves, tile[:, None])
-    first, second = np.triu_indices(moves.dim.shape[0])
-    once = moved(factors, order, Moves(*(part[first] for part in moves)), tile[:, None])
-    return moved(*once, Moves(*(part[second] for part in moves)), tile[:, None])
-
-
 class _Climb(NamedTuple):
     mapped: Mapped
     moving: Bool[Array, " rows"]
@@ -185,7 +177,6 @@ def climb(
     start_order: Int[Array, "memories rows"],
     moves: Moves,
     machine: MachineArrays,
-    max_rounds: Array,
     *,
     pairs: bool,
 ) -> tuple[Mapped, Bool[Array, " rows"]]:
@@ -196,10 +187,12 @@ def climb(
     """
 
     def unfinished(state: _Climb) -> Array:
-        return state.moving.any() & (state.rounds < max_rounds)
+        return state.moving.any() & (state.rounds < ROUNDS)
 
     def advance(state: _Climb) -> _Climb:
-        tried = _neighbours(state.mapped, moves, rows.fusion.tile, pairs=pairs)
+        tried = state.mapped.factors[:, :, None], state.mapped.order[:, None]
+        for chosen in np.triu_indices(moves.dim.shape[0]) if pairs else (slice(None),):
+            tried = moved(*tried, Moves(*(part[chosen] for part in moves)), rows.fusion.tile[:, None])
         best = best_of(price(structure, orders, rows, *tried, machine))
         improves = best.price < state.mapped.price * (1 - 1e-6)
         kept = Mapped(*(jnp.where(improves, new, old) for new, old in zip(best, state.mapped, strict=True)))

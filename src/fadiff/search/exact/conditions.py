@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from fadiff.hardware import Machine
+    from fadiff.search.driver import Weights
+
+    Bytes = Float[np.ndarray, "memories layers"]
 
 LARGEST_STEP = 8
 """Powers of primes up to here move in one step."""
@@ -65,19 +68,12 @@ class Room(NamedTuple):
     kept: tuple[float, ...]
 
 
-def room_left(
-    there: Room,
-    total: Float[np.ndarray, "memories layers"],
-    running: Float[np.ndarray, "memories layers"],
-    kept: Float[np.ndarray, "memories layers"],
-    me: int,
-    others: Sequence[int],
-) -> Room:
+def room_left(there: Room, total: Bytes, running: Bytes, kept: Bytes, me: int) -> Room:
     """What the other layers of its group leave to layer v (`me`); `total` is all that is there while a layer runs.
 
     .. math:: running = there - (total_v - running_v), \\qquad kept = there - \\max_{u \\neq v} (total_u - kept_v)
     """
-    elsewhere = (total[:, others] - kept[:, [me]]).max(axis=1, initial=0)
+    elsewhere = (np.delete(total, me, axis=1) - kept[:, [me]]).max(axis=1, initial=0)
     return Room(tuple(there.running - total[:, me] + running[:, me]), tuple(there.kept - elsewhere))
 
 
@@ -96,60 +92,52 @@ class Task:
         self.layers: LayerArrays = jax.tree.map(self._array, pack_layers(workload))
         self.numbers: MachineArrays = jax.tree.map(self._array, pack_machine(machine))
         self.number = {layer.name: i for i, layer in enumerate(workload.layers)}
-        first: dict[tuple[object, ...], int] = {}
-        self.twin = [first.setdefault(shape_of(layer), i) for i, layer in enumerate(workload.layers)]
+        # Of layers that are the same to the model the first stands for all.
+        alike = [(x.kind, x.dims, x.stride, x.dilation, x.stored, x.repeat, len(x.inputs)) for x in workload.layers]
+        first: dict[object, int] = {}
+        self.twin = [first.setdefault(shape, i) for i, shape in enumerate(alike)]
         self.steps = {pairs: [_steps(layer, machine, pairs) for layer in workload.layers] for pairs in (False, True)}
         self.widths = {pairs: bucket(1 + max(map(len, rows)), MOVE_WIDTHS) for pairs, rows in self.steps.items()}
         # In 32 bits the last of very many bytes cannot be told apart: they are left free.
         margin = 1 if dtype is np.float64 else 1 - 2**-22
         usable = tuple(m.usable_bytes * (margin if m.usable_bytes > 2**22 else 1) for m in machine.memories[1:])
         self.all_room = Room(usable, usable)
-
-    @property
-    def homes(self) -> tuple[int, ...]:
-        """The homes of W and I, by their place among the memories below the first: a group shares their room."""
-        structure = self.machine.structure
-        found = {structure.home(tensor) for tensor in "WI"} - {None}
-        return tuple(i for i, node in enumerate(structure.memories[1:]) if node in found)
-
-    @property
-    def fusing(self) -> int | None:
+        structure, memories = machine.structure, machine.structure.memories[1:]
+        self.fusing = None if structure.fuses is None else memories.index(structure.fuses)
         """The memory that fuses, by its place among those below the first."""
-        structure = self.machine.structure
-        return None if structure.fuses is None else structure.memories[1:].index(structure.fuses)
+        self.homes = tuple(i for i, node in enumerate(memories) if node in map(structure.home, "WI"))
+        """The homes of W and I, likewise: a group shares their room."""
+        # All of a home costs a thousandth of the network: enough to prefer the smaller of two equal tiles.
+        self._byte_weight = [1e-3 / room if i in self.homes else 0.0 for i, room in enumerate(usable)]
 
     def conditions(self, group: Group, tiles: Sequence[MappingOf[str, int]]) -> tuple[Condition, ...]:
         """The condition of each layer of a group, given the tiles of the dims it shares."""
         inside = frozenset(group.layers)
         softmax = group.trips.X > 1 and any("softmax" in self.workload[name].epilogue for name in group.layers)
-        return tuple(
-            self._condition(name, group, inside, tile, softmax and name == group.layers[-1])
-            for name, tile in zip(group.layers, tiles, strict=True)
-        )
-
-    def _condition(
-        self, name: str, group: Group, inside: frozenset[str], tiles: MappingOf[str, int], must_hold: bool
-    ) -> Condition:
-        arriving = [edge for edge in self.workload.producers[name] if edge.source in inside]
-        leaving = self.workload.consumers[name]
-        tile, rank = list(self.workload[name].dims), [0] * 8
-        for loop, trips in zip(SHARED_LOOPS, group.trips, strict=True):
-            if trips > 1:
-                dim = shared_dim(loop, first=name == group.layers[0])
-                tile[DIMS.index(dim)] = tiles[dim]
-                rank[DIMS.index(dim)] = group.nesting.index(loop)
-        return Condition(
-            layer=self.twin[self.number[name]],
-            tile=tuple(tile),
-            rank=tuple(rank),
-            fused_channels=sum(edge.channels for edge in arriving),
-            fused_weight=any(edge.port == "weight" for edge in arriving),
-            fused_addends=sum(edge.port == "addend" for edge in arriving),
-            drained=not leaving or any(edge.target not in inside for edge in leaving),
-            copied=any(edge.target in inside for edge in leaving),
-            grouped=len(inside) > 1,
-            must_hold=must_hold,
-        )
+        found: list[Condition] = []
+        for name, mine in zip(group.layers, tiles, strict=True):
+            arriving = [edge for edge in self.workload.producers[name] if edge.source in inside]
+            leaving = [edge.target in inside for edge in self.workload.consumers[name]]
+            tile, rank = list(self.workload[name].dims), [0] * 8
+            for loop, trips in zip(SHARED_LOOPS, group.trips, strict=True):
+                if trips > 1:
+                    dim = shared_dim(loop, first=name == group.layers[0])
+                    tile[DIMS.index(dim)] = mine[dim]
+                    rank[DIMS.index(dim)] = group.nesting.index(loop)
+            condition = Condition(
+                layer=self.twin[self.number[name]],
+                tile=tuple(tile),
+                rank=tuple(rank),
+                fused_channels=sum(edge.channels for edge in arriving),
+                fused_weight=any(edge.port == "weight" for edge in arriving),
+                fused_addends=sum(edge.port == "addend" for edge in arriving),
+                drained=not leaving or not all(leaving),
+                copied=any(leaving),
+                grouped=len(inside) > 1,
+                must_hold=softmax and name == group.layers[-1],
+            )
+            found.append(condition)
+        return tuple(found)
 
     def alone(self, name: str) -> Condition:
         """The condition of a layer on its own."""
@@ -163,30 +151,25 @@ class Task:
         """Trips of the shared loops by dim, ceil(size/tile)."""
         return [-(-size // tile) for size, tile in zip(self.layer(condition).dims, condition.tile, strict=True)]
 
-    def rows(self, conditions: Sequence[Condition], rooms: Sequence[Room], weights: tuple[float, float]) -> Rows:
-        """Conditions as rows for :func:`~fadiff.search.exact.climb.climb`; `weights` price a pJ and a cycle."""
+    def rows(self, conditions: Sequence[Condition], rooms: Sequence[Room], weights: Weights) -> Rows:
+        """Conditions as rows for :func:`~fadiff.search.exact.climb.climb`."""
         layer = np.array([c.layer for c in conditions])
         shared = [self.shared(c) for c in conditions]
         _, tile, rank, *fused, must_hold = zip(*conditions, strict=True)
-        # All of a memory costs a thousandth of the network: enough to prefer the smaller of two equal tiles.
-        small = [1e-3 / room if i in self.homes else 0.0 for i, room in enumerate(self.all_room.running)]
         count = len(conditions)
         return Rows(
             layers=LayerArrays(*(cast("Array", np.asarray(field)[..., layer]) for field in self.layers)),
-            fusion=Fusion(*map(self._columns, (shared, rank, tile)), *map(self._array, fused)),
-            running_room=self._columns([room.running for room in rooms]),
-            kept_room=self._columns([room.kept for room in rooms]),
+            fusion=Fusion(*map(self._array, (*map(np.transpose, (shared, rank, tile)), *fused))),
+            running_room=self._array(np.transpose([room.running for room in rooms])),
+            kept_room=self._array(np.transpose([room.kept for room in rooms])),
             must_hold=self._array(must_hold),
             energy_weight=self._array([weights[0]] * count),
             cycles_weight=self._array([weights[1]] * count),
-            byte_weight=self._columns([small] * count),
+            byte_weight=self._array(np.transpose([self._byte_weight] * count)),
         )
 
     def _array(self, values: object) -> Array:
-        return cast("Array", np.asarray(values, dtype=self.dtype))
-
-    def _columns(self, rows: Sequence[Sequence[float]]) -> Array:
-        return cast("Array", np.asarray(np.array(rows).T, dtype=self.dtype, order="C"))
+        return cast("Array", np.asarray(values, dtype=self.dtype, order="C"))
 
     def moves(self, conditions: Sequence[Condition], *, pairs: bool) -> Moves:
         """The moves of each row, padded with moves that change nothing: at least one, and to one of a few widths."""
@@ -209,8 +192,8 @@ NO_MOVE: Step = (0, -1, -1, 1.0, 0, -1, 0)
 
 def as_moves(table: Float[np.ndarray, "7 moves rows"]) -> Moves:
     """Moves from a table of their fields; all but what multiplies and adds are whole."""
-    columns = [part.astype(np.float32 if i in (3, 4) else np.int32) for i, part in enumerate(table)]
-    return Moves(*(cast("Array", part) for part in columns))
+    types = (np.float32 if name in ("ratio", "more") else np.int32 for name in Moves._fields)
+    return Moves(*(cast("Array", part.astype(kind)) for part, kind in zip(table, types, strict=True)))
 
 
 def _steps(layer: Layer, machine: Machine, pairs: bool) -> Float[np.ndarray, "moves 7"]:
@@ -227,8 +210,10 @@ def _steps(layer: Layer, machine: Machine, pairs: bool) -> Float[np.ndarray, "mo
         if layer.dims[d] == 1:
             continue
         nodes = space.nodes[dim]
-        ratios, ways = _ratios(layer.dims[d], pairs), _ways(machine, nodes)
-        steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in ways]
+        primes = prime_powers(layer.dims[d], 1 if pairs else LARGEST_STEP)
+        # A size without small primes moves by 2 and 3 too.
+        ratios = sorted({*primes, 2, 3} if max(primes) > LARGEST_STEP else primes)
+        steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in _ways(machine, nodes)]
         steps += [(d, -1, node, 1, more, -1, 0) for node in nodes[1:] for more in (1, -1)]
         steps += [(d, -1, node, ratio, 0, -1, 0) for node in nodes[1:] for ratio in STRETCHES if not pairs]
     steps += order_moves(space)
@@ -248,14 +233,3 @@ def order_moves(space: Space) -> list[Step]:
     """A move to every loop order of every memory that has a choice."""
     choices = [(memory, i) for memory, orders in enumerate(space.orders) for i in range(len(orders)) if len(orders) > 1]
     return [(0, -1, -1, 1, 0, memory, order) for memory, order in choices]
-
-
-def _ratios(size: int, pairs: bool) -> list[int]:
-    """What moves between nodes in one step: primes of a size, their powers, and 2 and 3 where it has no small ones."""
-    primes = prime_powers(size, 1 if pairs else LARGEST_STEP)
-    return sorted({*primes, 2, 3} if max(primes) > LARGEST_STEP else primes)
-
-
-def shape_of(layer: Layer) -> tuple[object, ...]:
-    """What two layers must share to be the same to the model."""
-    return (layer.kind, layer.dims, layer.stride, layer.dilation, layer.stored, layer.repeat, len(layer.inputs))

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.exact.climb import Mapped, climb
+from fadiff.search.exact.climb import Mapped, Rows, climb
 from fadiff.search.exact.conditions import Condition, Room, Task
 from fadiff.search.space import prime_factors
 from fadiff.workload import DIMS
@@ -21,9 +21,10 @@ from fadiff.workload.layer import RELEVANT
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
+    from fadiff.search.driver import Weights
+
 MOVES_PER_CALL, PAIRS_PER_CALL = 192 * 256, 2**17
 """Moves, or pairs of moves, of all rows of one compiled call: one size for a task, programs take long to compile."""
-ROUNDS_PER_CALL = np.int32(8)
 THRIFT = 0.4
 """Each further mapping of a condition may take this share of the room that the one before took."""
 FURTHER_MAPPINGS = 3
@@ -32,6 +33,7 @@ LITTLE_ROOM = 1 / 32
 
 Menu = Mapped
 """Mappings of one layer under one condition, as NumPy arrays; the last axis runs over them."""
+Menus = dict[Condition, Menu]
 
 
 class Start(NamedTuple):
@@ -69,8 +71,8 @@ def size_of(menu: Menu) -> int:
     return menu.price.shape[-1]
 
 
-def weighed(menu: Menu, weights: tuple[float, float]) -> Float[np.ndarray, " mappings"]:
-    """Energy and cycles of one run of the layer, at the prices of a pJ and a cycle."""
+def weighed(menu: Menu, weights: Weights) -> Float[np.ndarray, " mappings"]:
+    """The price of one run of the layer."""
     return weights[0] * menu.energy_pj + weights[1] * menu.cycles
 
 
@@ -79,17 +81,25 @@ def start_from(menu: Menu, index: int) -> Start:
     return Start(np.asarray(menu.factors[..., index]), np.asarray(menu.order[..., index]))
 
 
-def solve(task: Task, rows: Sequence[Row], weights: tuple[float, float], *, pairs: bool = False) -> Menu:
+def starts_of(menu: Menu) -> list[Start]:
+    """All mappings of a menu as starts."""
+    return [start_from(menu, i) for i in range(size_of(menu))]
+
+
+def stacked(task: Task, rows: Sequence[Row], weights: Weights) -> tuple[Rows, Start]:
+    """Rows as arrays: their conditions in their rooms, and their starts, side by side along the last axis."""
+    start = Start(*(np.stack(parts, axis=-1) for parts in zip(*(row.start for row in rows), strict=True)))
+    return task.rows([row.condition for row in rows], [row.room for row in rows], weights), start
+
+
+def solve(task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool = False) -> Menu:
     """Climb from every row; mappings in the order of rows, of infinite price where nothing fits.
 
-    Raises :class:`OutOfTimeError` when the task's deadline passes.
-
-    Rows finish after different numbers of rounds: after a few, those that still move are gathered into fuller chunks.
+    Raises :class:`OutOfTimeError` when the task's deadline passes. Rows finish after different numbers of rounds: after
+    a few, those that still move are gathered into fuller chunks.
     """
-    left, current = list(range(len(rows))), list(rows)
-    found: list[Menu | None] = [None] * len(rows)
-    most = 2 * PAIRS_PER_CALL // task.widths[True] ** 2 if pairs else MOVES_PER_CALL // task.widths[False]
-    chunk = max(1, most)
+    left, current, found = list(range(len(rows))), list(rows), dict[int, Menu]()
+    chunk = max(1, 2 * PAIRS_PER_CALL // task.widths[True] ** 2 if pairs else MOVES_PER_CALL // task.widths[False])
     while left:
         moving: list[int] = []
         for at in range(0, len(left), chunk):
@@ -104,32 +114,23 @@ def solve(task: Task, rows: Sequence[Row], weights: tuple[float, float], *, pair
                 else:
                     found[i] = subset(menu, [j])
         left = moving
-    return join([menu for menu in found if menu is not None])
+    return join([found[i] for i in range(len(rows))])
 
 
 def _solve_chunk(
-    task: Task, rows: Sequence[Row], size: int, weights: tuple[float, float], *, pairs: bool
+    task: Task, rows: Sequence[Row], size: int, weights: Weights, *, pairs: bool
 ) -> tuple[Menu, Bool[np.ndarray, " rows"]]:
     """One compiled call, and which rows still moved at its end; missing rows repeat the last."""
     filled = [*rows, *([rows[-1]] * (size - len(rows)))]
-    conditions = [row.condition for row in filled]
-    packed = task.rows(conditions, [row.room for row in filled], weights)
-    factors = np.stack([row.start.factors for row in filled], axis=-1).astype(np.float32)
-    order = np.stack([row.start.order for row in filled], axis=-1).astype(np.int32)
-    moves = task.moves(conditions, pairs=pairs)
+    packed, (factors, order) = stacked(task, filled, weights)
+    moves = task.moves([row.condition for row in filled], pairs=pairs)
+    tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
     found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(
-        climb(
-            task.machine.structure, task.space.orders, packed, factors, order, moves, task.numbers, ROUNDS_PER_CALL,
-            pairs=pairs,
-        )
-    )  # fmt: skip
-    menu, moving = found
-    wide = subset(menu, slice(0, len(rows)))._asdict()
-    for field in ("price", "energy_pj", "cycles", "running", "kept", "waiting"):
-        wide[field] = wide[field].astype(np.float64)
-    fits = np.isfinite(wide["price"])
-    wide |= {field: np.where(fits, wide[field], np.inf) for field in ("energy_pj", "cycles")}
-    return Menu(**wide), moving[: len(rows)]
+        climb(task.machine.structure, task.space.orders, *tried, pairs=pairs)
+    )
+    # Costs and bytes of many layers are added up in 64 bits.
+    wide = (values.astype(np.float64) if values.dtype == np.float32 else values for values in found[0])
+    return subset(Menu(*wide), slice(len(rows))), found[1][: len(rows)]
 
 
 def outermost(task: Task) -> Start:
@@ -156,13 +157,11 @@ def full_array(task: Task, condition: Condition) -> Start:
 
 def pinned(task: Task, condition: Condition) -> Start:
     """A start with all weights at home, the input streaming."""
-    start = full_array(task, condition)
-    home = task.machine.structure.home("W")
+    start, structure = full_array(task, condition), task.machine.structure
+    home = structure.home("W")
     for dim in RELEVANT["W"] if home is not None else "":
-        d = DIMS.index(dim)
-        nodes = [n for n in task.space.nodes[dim] if n in task.machine.structure.memories and n >= (home or 0)]
-        if nodes:
-            start.factors[nodes[0], d] = condition.tile[d]
+        inside = [node for node in task.space.nodes[dim] if node in structure.memories and node >= (home or 0)]
+        start.factors[inside[:1], DIMS.index(dim)] = condition.tile[DIMS.index(dim)]
     return start
 
 
@@ -181,14 +180,14 @@ def scattered(task: Task, condition: Condition, random: np.random.Generator) -> 
     return start
 
 
-Climber = Callable[[Task, Sequence[Row], tuple[float, float]], Menu]
+Climber = Callable[[Task, Sequence[Row], "Weights"], Menu]
 """Climbs from rows to one mapping each, of infinite price where nothing fits; :func:`solve` is one."""
 
 
-def _climbed(
-    task: Task, rows: Sequence[Row], weights: tuple[float, float], climber: Climber = solve
-) -> dict[Condition, Menu]:
+def _climbed(task: Task, rows: Sequence[Row], weights: Weights, climber: Climber) -> Menus:
     """The mappings that rows climb to, by condition, as far as they fit."""
+    if not rows:
+        return {}
     found = climber(task, rows, weights)
     places: dict[Condition, list[int]] = {row.condition: [] for row in rows}
     for i in np.flatnonzero(np.isfinite(found.price)).tolist():
@@ -196,77 +195,47 @@ def _climbed(
     return {condition: subset(found, mine) for condition, mine in places.items()}
 
 
-def alone(
-    task: Task, conditions: Sequence[Condition], weights: tuple[float, float], seed: int, starts: int
-) -> dict[Condition, Menu]:
+def climbed_from(
+    task: Task, starts: MappingOf[Condition, Sequence[Start]], weights: Weights, *, pairs: bool = False
+) -> Menus:
+    """Mappings of layers on their own, one from each start that leads to one which fits."""
+    rows = [Row(condition, start, task.all_room) for condition, mine in starts.items() for start in mine]
+    return _climbed(task, rows, weights, partial(solve, pairs=pairs))
+
+
+def alone(task: Task, conditions: Sequence[Condition], weights: Weights, seed: int, starts: int) -> Menus:
     """Mappings of each layer on its own, climbed to from many starts; the best two of each that differ in price."""
     random = np.random.default_rng(seed)
-    rows: list[Row] = []
-    for condition in conditions:
-        begin = [full_array(task, condition), pinned(task, condition)][:starts]
-        begin += [scattered(task, condition, random) for _ in range(starts - len(begin))]
-        rows += [Row(condition, start, task.all_room) for start in begin]
-    result = _climbed(task, rows, weights)
+    begin = {condition: [full_array(task, condition), pinned(task, condition)][:starts] for condition in conditions}
+    for condition, mine in begin.items():
+        mine += [scattered(task, condition, random) for _ in range(starts - len(mine))]
+    result = climbed_from(task, begin, weights)
     for condition, menu in result.items():
         _, different = np.unique(weighed(menu, weights), return_index=True)
         result[condition] = subset(menu, different[:2])
     # Where not even a full array fits, a start that unrolls nothing does, or the network fits in no way.
-    stuck = [Row(c, outermost(task), task.all_room) for c, menu in result.items() if not size_of(menu)]
-    return result | (_climbed(task, stuck, weights) if stuck else {})
-
-
-def paired(task: Task, menus: MappingOf[Condition, Menu], weights: tuple[float, float]) -> dict[Condition, Menu]:
-    """Mappings of layers on their own, taken on by moves in pairs."""
-    rows = [Row(c, start_from(menu, i), task.all_room) for c, menu in menus.items() for i in range(size_of(menu))]
-    return _climbed(task, rows, weights, partial(solve, pairs=True))
-
-
-def hinted(
-    task: Task, conditions: Sequence[Condition], weights: tuple[float, float], hints: Hints
-) -> dict[Condition, Menu]:
-    """Mappings of layers on their own, climbed to from hints; only conditions that have a hint."""
-    rows = [Row(c, start, task.all_room) for c in conditions for start in hints.get(c.layer, ())]
-    return _climbed(task, rows, weights) if rows else {}
+    stuck = {condition: [outermost(task)] for condition, menu in result.items() if not size_of(menu)}
+    return result | climbed_from(task, stuck, weights)
 
 
 def grouped(
-    task: Task, conditions: Sequence[Condition], weights: tuple[float, float], seed: int, hints: Hints
-) -> dict[Condition, Menu]:
-    """Mappings of layers inside groups, climbed to from a full array, a hint or chance, and all weights at home."""
-    random = np.random.default_rng(seed)
-
-    def starts(condition: Condition) -> list[Start]:
-        known = hints.get(condition.layer, ())
-        second = known[0] if known else scattered(task, condition, random)
-        return [full_array(task, condition), second, pinned(task, condition)]
-
-    return thrifty(task, conditions, weights, starts, solve)
-
-
-def thrifty(
-    task: Task,
-    conditions: Sequence[Condition],
-    weights: tuple[float, float],
-    starts: Callable[[Condition], Sequence[Start]],
-    climber: Climber,
-) -> dict[Condition, Menu]:
+    task: Task, conditions: Sequence[Condition], weights: Weights, seed: int, hints: Hints, climber: Climber = solve
+) -> Menus:
     """Mappings of layers inside groups: the best with all room there is, and the best with less and less of it.
 
-    The last start of three is taken only with all room.
+    Each is climbed to from a full array, and from a hint or chance; with all room also from all weights at home.
     """
     fusing = task.fusing
     assert fusing is not None, "groups need a memory that fuses"
-    whole = task.all_room.running[fusing]
+    whole, random = task.all_room.running[fusing], np.random.default_rng(seed)
     result: dict[Condition, list[Menu]] = {condition: [] for condition in conditions}
     rooms = dict.fromkeys(conditions, whole)
     for stage in range(1 + FURTHER_MAPPINGS):
-        if not rooms:
-            break
-        rows = [
-            Row(condition, start, _room(task, condition, fusing, bytes_here))
-            for condition, bytes_here in rooms.items()
-            for start in starts(condition)[: 2 if stage else 3]
-        ]
+        rows: list[Row] = []
+        for condition, bytes_here in rooms.items():
+            second, *_ = hints.get(condition.layer) or [scattered(task, condition, random)]
+            starts = [full_array(task, condition), second, pinned(task, condition)][: 2 if stage else 3]
+            rows += [Row(condition, start, _room(task, condition, fusing, bytes_here)) for start in starts]
         rooms = dict[Condition, float]()
         for condition, menu in _climbed(task, rows, weights, climber).items():
             result[condition].append(menu)
@@ -280,9 +249,7 @@ def _room(task: Task, condition: Condition, fusing: int, bytes_here: float) -> R
     """Some of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold them."""
     sizes, structure = task.layer(condition).dims, task.machine.structure
     halved = structure.keepers("O") if condition.tile[2:4] != (sizes.K, sizes.C) else ()
-    room = [
-        size / 2 if node in halved else size
-        for node, size in zip(structure.memories[1:], task.all_room.running, strict=True)
-    ]
+    memories = zip(structure.memories[1:], task.all_room.running, strict=True)
+    room = [size / 2 if node in halved else size for node, size in memories]
     room[fusing] = min(room[fusing], bytes_here)
     return Room(tuple(room), tuple(room))

@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from fadiff.search.driver import Incumbent, Settings, Status, price_weights
+from fadiff.search.driver import Incumbent, Settings, Status, Weights, price_weights
 from fadiff.search.exact.assemble import Filled, cut, to_schedule
-from fadiff.search.exact.conditions import Condition, Task
-from fadiff.search.exact.menus import Hints, Menu, Start, alone, grouped, hinted, join, paired, start_from, subset
-from fadiff.search.exact.plans import Plan, plans
+from fadiff.search.exact.conditions import Task
+from fadiff.search.exact.menus import Hints, Menus, alone, climbed_from, grouped, join, starts_of, subset
+from fadiff.search.exact.plans import Plan, conditions_of, plans
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.exact.polish import polish
 
 if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
+    from fadiff.schedule import Schedule
 
 _CONDITIONS_PER_STEP = 512
 _CUTS = 5
@@ -37,7 +38,7 @@ class ExactSearch:
         self.task = task
         self.settings = settings
         self.incumbent = incumbent
-        self.menus: dict[Condition, Menu] = {}
+        self.menus: Menus = {}
         self.singles = [plan_alone(task, name) for name in task.workload.topological]
         self.plans: list[Plan] = list(self.singles)
         self.groups: list[Filled] = []
@@ -49,22 +50,28 @@ class ExactSearch:
         return self.incumbent.best
 
     @property
-    def weights(self) -> tuple[float, float]:
+    def weights(self) -> Weights:
         """Prices of a pJ and a cycle near the incumbent."""
         return price_weights(self.best, self.settings.objective)
 
+    @property
+    def schedule(self) -> Schedule:
+        """The present groups as a schedule."""
+        return to_schedule(self.task, self.groups)
+
     def map(self, starts: int, *, polished: bool) -> Steps:
         """Layers on their own, from so many starts each."""
-        singles = _conditions(self.singles)
-        self.menus |= alone(self.task, singles, self.weights, self.settings.seed, starts)
+        self.menus |= alone(self.task, conditions_of(self.singles), self.weights, self.settings.seed, starts)
         yield from self._cuts(self.singles, "map")
         if polished:
-            self.menus |= paired(self.task, self.menus, self.weights)
+            found = {condition: starts_of(menu) for condition, menu in self.menus.items()}
+            self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
             yield from self._cuts(self.singles, "map")
 
     def take_hints(self, hints: Hints) -> None:
         """Climb from mappings that somebody proposes for layers on their own."""
-        for condition, more in hinted(self.task, _conditions(self.singles), self.weights, hints).items():
+        starts = {c: hints[c.layer] for c in conditions_of(self.singles) if c.layer in hints}
+        for condition, more in climbed_from(self.task, starts, self.weights).items():
             self.menus[condition] = join([self.menus[condition], more])
 
     def enumerate_plans(self) -> None:
@@ -74,7 +81,7 @@ class ExactSearch:
     def fuse(self, phase: str, hints: Hints | None = None) -> Steps:
         """Map all conditions that are not mapped yet, and cut again whenever a part of them is."""
         hints = self.known_starts() if hints is None else hints
-        todo = [condition for condition in _conditions(self.plans) if condition not in self.menus]
+        todo = [condition for condition in conditions_of(self.plans) if condition not in self.menus]
         for at in range(0, max(1, len(todo)), _CONDITIONS_PER_STEP):
             part = todo[at : at + _CONDITIONS_PER_STEP]
             if part:
@@ -82,20 +89,18 @@ class ExactSearch:
             ready = [plan for plan in self.plans if all(c in self.menus for c in plan.conditions)]
             yield from self._cuts(ready, phase)
 
-    def known_starts(self) -> dict[int, list[Start]]:
-        """The best mapping of every layer on its own, as a start for its other conditions."""
-        singles = _conditions(self.singles)
-        return {c.layer: [start_from(self.menus[c], 0)] for c in singles if self.menus[c].price.size}
+    def known_starts(self) -> Hints:
+        """The mappings of every layer on its own, the best first, as starts for its other conditions."""
+        return {c.layer: starts_of(self.menus[c]) for c in conditions_of(self.singles)}
 
     def polish(self) -> Steps:
         """Polish until nothing changes, and remember the mappings it finds, so that later cuts can use them."""
         for turn in range(_POLISHES):
-            before = to_schedule(self.task, self.groups)
+            before = self.schedule
             self.groups = polish(self.task, self.groups, self.weights)
-            schedule = to_schedule(self.task, self.groups)
-            self.incumbent.offer(schedule)
+            self.incumbent.offer(self.schedule)
             yield Status("polish", turn + 1, _POLISHES)
-            if schedule == before:
+            if self.schedule == before:
                 break
         for filled in self.groups:
             for i, condition in enumerate(filled.plan.conditions):
@@ -103,18 +108,11 @@ class ExactSearch:
 
     def _cuts(self, ready: Sequence[Plan], phase: str) -> Steps:
         """Cut, reprice near the result, and cut again until nothing changes."""
-        near, groups = self.best, list[Filled]()
+        near, before = self.best, None
         for turn in range(_CUTS):
-            again = cut(self.task, ready, self.menus, price_weights(near, self.settings.objective))
-            schedule = to_schedule(self.task, again)
-            same = bool(groups) and schedule == to_schedule(self.task, groups)
-            groups = again
-            if same:
+            self.groups = cut(self.task, ready, self.menus, price_weights(near, self.settings.objective))
+            if self.schedule == before:
                 break
-            near = self.incumbent.offer(schedule) or near
+            before = self.schedule
+            near = self.incumbent.offer(before) or near
             yield Status(phase, turn + 1, _CUTS)
-        self.groups = groups
-
-
-def _conditions(plans: Sequence[Plan]) -> list[Condition]:
-    return list(dict.fromkeys(condition for plan in plans for condition in plan.conditions))

@@ -7,7 +7,7 @@ tiles must fit beside the buffers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -21,7 +21,6 @@ from fadiff.schedule.barriers import barriers
 from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.schedule.tiling import Tiling, group_tiling, inner_edges
 from fadiff.search.space import divisors
-from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -51,6 +50,11 @@ class Plan:
     group: Group
     conditions: tuple[Condition, ...]
     live_bytes: tuple[float, ...]
+
+
+def conditions_of(plans: Iterable[Plan]) -> list[Condition]:
+    """All different conditions of some plans."""
+    return list(dict.fromkeys(condition for plan in plans for condition in plan.conditions))
 
 
 def alone(task: Task, name: str) -> Plan:
@@ -96,6 +100,7 @@ class Run:
         self.names = names
         self.workload: Workload = task.workload
         self.fused: list[Edge] = inner_edges(task.workload, names)
+        self.fusible = all(edge.fusible for edge in self.fused)
 
     @cached_property
     def pattern(self) -> tuple[object, ...]:
@@ -140,19 +145,38 @@ class Run:
     @cached_property
     def live(self) -> Float[np.ndarray, "candidates layers"]:
         """Bytes of live buffers while each layer runs, without X."""
-        return live_bytes(self.task, self.names, self.fused, self.tiling, "GNPQX")
+        return self.live_bytes(self.tiling, "GNPQX")
+
+    def live_bytes(self, tiling: Tiling, nesting: str) -> Float[np.ndarray, "candidates layers"]:
+        """Bytes of the buffers that are live while each layer runs, under each candidate."""
+        place = {name: i for i, name in enumerate(self.names)}
+        # Edges come in the order of their targets.
+        last_use = {edge.source: place[edge.target] for edge in self.fused}
+        trips = dict(zip(SHARED_LOOPS, tiling.trips, strict=True))
+        live, steps = np.zeros((tiling.trips.shape[1], len(self.names))), np.arange(len(self.names))
+        for name, last in last_use.items():
+            layer = self.workload[name]
+            sizes = layer.dims._asdict() | tiling.tile[name]
+            values, retained = buffer_values(
+                np.array(layer.stored, dtype=np.float64)[:, None],
+                np.stack(tiling.stored_tile[name]).astype(np.float64),
+                np.array([ahead.halo for ahead in tiling.ahead[name]], dtype=np.float64)[:, None],
+                np.stack([trips["P"], trips["Q"]]),
+                waiting_trips(nesting, trips, first=name == self.names[0]),
+                np.asarray(sizes["G"] * sizes["N"] * sizes["K"]),
+            )
+            during = (place[name] <= steps) & (steps <= last)
+            size_bytes = np.asarray(values) * self.task.machine.bits.O / 8
+            live += np.where(np.asarray(retained)[:, None] | during, size_bytes[:, None], 0)
+        return live
 
     @property
     def may_be_group(self) -> bool:
         """Whether the rules *fusible*, *one sink* and *repeat* allow the group, and *complete* can be kept."""
         feeding = {edge.source for edge in self.fused}
-        joined = self._unbarred and all(name in feeding for name in self.names[:-1])
+        joined = self.fusible and feeding.issuperset(self.names[:-1])
         repeats = {self.workload[name].repeat for name in self.names}
         return joined and len(repeats) == 1 and self.task.machine.structure.hands_over is not None
-
-    @property
-    def _unbarred(self) -> bool:
-        return all(edge.fusible for edge in self.fused)
 
     @property
     def capacity(self) -> float:
@@ -166,7 +190,7 @@ class Run:
 
         A pair whose buffer does not fit whole may still fit in parts, under the channel loop.
         """
-        return self._unbarred and float(self.live.max(axis=1).min()) <= self.capacity
+        return self.fusible and float(self.live.max(axis=1).min()) <= self.capacity
 
     def chosen(self) -> Iterator[Sharing]:
         """Trip counts worth trying, their nesting, and the live bytes; none if the run may not be a group.
@@ -176,12 +200,11 @@ class Run:
         if not self.may_be_group:
             return
         most = PLANS_PER_SHARE if len(self.names) > SHORT_RUN else PLANS_PER_SHARE_OF_SHORT_RUN
-        for i in _spread(self.live.max(axis=1), self.tiling.trips, self.capacity, most):
-            yield self._sharing(self.tiling, self.live, i, "GNPQ")
-        for loops in ("GNPQX", "GXNPQ"):
-            live = live_bytes(self.task, self.names, self.fused, self.channel_tiling, loops)
-            for i in _spread(live.max(axis=1), self.channel_tiling.trips, self.capacity, most):
-                yield self._sharing(self.channel_tiling, live, i, loops)
+        for loops in ("GNPQ", "GNPQX", "GXNPQ"):
+            tiling = self.channel_tiling if "X" in loops else self.tiling
+            live = self.live_bytes(tiling, loops) if "X" in loops else self.live
+            for i in _spread(live.max(axis=1), tiling.trips, self.capacity, most):
+                yield self._sharing(tiling, live, i, loops)
 
     def nearest_plan(self, wanted: Sequence[float]) -> Plan | None:
         """The plan whose trips are nearest to `wanted` (logs of G, N, P, Q); None if none fits."""
@@ -242,36 +265,6 @@ def _some_trip_counts(size: int, loop: str) -> list[int]:
         wanted = {round(low * (high / low) ** (i / (steps + 1))) for i in range(1, steps + 1)}
         found += [-(-size // -(-size // trips)) for trips in wanted]
     return sorted(set(found))
-
-
-def live_bytes(
-    task: Task, names: Sequence[str], fused: Sequence[Edge], tiling: Tiling, nesting: str
-) -> Float[np.ndarray, "candidates layers"]:
-    """Bytes of the buffers that are live while each layer runs, under each candidate."""
-    place = {name: i for i, name in enumerate(names)}
-    last_use: dict[str, int] = {}
-    for edge in fused:
-        last_use[edge.source] = max(last_use.get(edge.source, 0), place[edge.target])
-    count = tiling.trips.shape[1]
-    live = np.zeros((count, len(names)))
-    trips = dict(zip(SHARED_LOOPS, tiling.trips, strict=True))
-    steps = np.arange(len(names))
-    for name, last in last_use.items():
-        layer, first = task.workload[name], name == names[0]
-        whole = {dim: size + 0 * tiling.trips[0] for dim, size in zip(DIMS, layer.dims, strict=True)}
-        sizes = whole | tiling.tile[name]
-        values, retained = buffer_values(
-            np.array(layer.stored, dtype=np.float64)[:, None],
-            np.stack(tiling.stored_tile[name]).astype(np.float64),
-            np.array([ahead.halo for ahead in tiling.ahead[name]], dtype=np.float64)[:, None],
-            np.stack([trips["P"], trips["Q"]]),
-            waiting_trips(nesting, trips, first=first),
-            sizes["G"] * sizes["N"] * sizes["K"],
-        )
-        during = (place[name] <= steps) & (steps <= last)
-        size_bytes = np.asarray(values) * task.machine.bits.O / 8
-        live += np.where(np.asarray(retained)[:, None] | during[None, :], size_bytes[:, None], 0)
-    return live
 
 
 def _spread(

@@ -6,35 +6,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fadiff.search.driver import Weights
 from fadiff.search.exact.assemble import Filled, fits, peaks
 from fadiff.search.exact.conditions import Task, room_left
 from fadiff.search.exact.menus import Row, join, solve, start_from, subset, weighed
 
 
-def polish(task: Task, groups: Sequence[Filled], weights: tuple[float, float]) -> list[Filled]:
+def polish(task: Task, groups: Sequence[Filled], weights: Weights) -> list[Filled]:
     """Improve every layer while the others of its group stay as they are, and take what fits together.
 
     All layers climb at once, each in the room that the present mappings of the others leave. Of the improvements of a
     group the largest are taken first, as long as the group fits.
     """
-    layers = [filled.plan.group.layers for filled in groups]
-    places = [(i, turn) for i, names in enumerate(layers) for turn, n in enumerate(names) if task.workload[n].is_mac]
     current = list(groups)
+    seats = [(i, turn, task.layer(c)) for i, one in enumerate(groups) for turn, c in enumerate(one.plan.conditions)]
+    places = [(i, turn, layer.repeat) for i, turn, layer in seats if layer.is_mac]
     if not places:
         return current
-    found = solve(task, [_row(task, groups[i], turn) for i, turn in places], weights, pairs=True)
-    gains: list[tuple[float, int]] = []
-    for j, (i, turn) in enumerate(places):
-        gain = weighed(groups[i].chosen, weights)[turn] - weighed(found, weights)[j]
-        gain *= task.layer(groups[i].plan.conditions[turn]).repeat
-        if np.isfinite(found.energy_pj[j]) and gain > 0:
-            gains.append((-gain, j))
-    for gain, j in sorted(gains):
-        i, turn = places[j]
+    found = solve(task, [_row(task, groups[i], turn) for i, turn, _ in places], weights, pairs=True)
+    now = np.array([weighed(groups[i].chosen, weights)[turn] for i, turn, _ in places])
+    gains = (now - weighed(found, weights)) * [repeat for _, _, repeat in places]
+    for j in sorted(np.flatnonzero(gains > 0).tolist(), key=lambda j: -gains[j]):
+        i, turn, _ = places[j]
         plan, chosen, price = current[i]
         changed = join([subset(chosen, slice(turn)), subset(found, [j]), subset(chosen, slice(turn + 1, None))])
         if fits(task, plan, changed):
-            current[i] = Filled(plan, changed, price + gain)
+            current[i] = Filled(plan, changed, price - gains[j])
     return current
 
 
@@ -45,6 +42,5 @@ def _row(task: Task, filled: Filled, turn: int) -> Row:
     waiting = chosen.waiting.copy()
     waiting[:, turn] = 0
     total = peaks(task, plan, chosen.running, chosen.kept, waiting)
-    others = [i for i in range(len(plan.conditions)) if i != turn]
-    room = room_left(task.all_room, total, chosen.running, chosen.kept, turn, others)
+    room = room_left(task.all_room, total, chosen.running, chosen.kept, turn)
     return Row(plan.conditions[turn], start_from(chosen, turn), room)

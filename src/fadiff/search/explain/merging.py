@@ -13,9 +13,9 @@ from fadiff.schedule import Group
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import Objective, price_weights
 from fadiff.search.exact.assemble import Filled, fill, to_mappings
-from fadiff.search.exact.conditions import Condition, Task
-from fadiff.search.exact.menus import Start, full_array, outermost, pinned, thrifty
-from fadiff.search.exact.plans import Plan, Run
+from fadiff.search.exact.conditions import Task
+from fadiff.search.exact.menus import grouped
+from fadiff.search.exact.plans import Plan, Run, conditions_of
 from fadiff.search.explain.climbs import climbed
 from fadiff.search.explain.present import start_of
 
@@ -41,15 +41,9 @@ def merge(
     weights = price_weights(evaluation, objective)
     most = max(PLANS_OF_A_PAIR, PLANS_IN_ALL // len(pairs))
     plans = {pair: _some_plans(task, pair, most) for pair in pairs}
-    conditions = list(dict.fromkeys(c for mine in plans.values() for plan in mine for c in plan.conditions))
-    present = {task.twin[task.number[name]]: start_of(task, m) for name, m in evaluation.schedule.mappings.items()}
-
-    def starts(condition: Condition) -> list[Start]:
-        """The present mapping, a full array, and all weights at home."""
-        first = present.get(condition.layer, outermost(task))
-        return [first, full_array(task, condition), pinned(task, condition)]
-
-    menus = thrifty(task, conditions, weights, starts, climbed)
+    conditions = conditions_of(plan for mine in plans.values() for plan in mine)
+    present = {task.twin[task.number[name]]: [start_of(task, m)] for name, m in evaluation.schedule.mappings.items()}
+    menus = grouped(task, conditions, weights, 0, present, climbed)
     result: dict[Pair, Evaluation | None] = {}
     for pair, mine in plans.items():
         filled = [one for one in (fill(task, plan, menus, weights, np.inf) for plan in mine) if one is not None]

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.schedule.capacity import Part, needs
+from fadiff.schedule.capacity import needs
 from fadiff.schedule.rules import Examined
 from fadiff.search.exact.conditions import Task, room_left
 from fadiff.search.exact.menus import Row, Start
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from jax import Array
-    from jaxtyping import Float
-
     from fadiff.schedule import Mapping, Schedule
 
 
@@ -25,30 +22,21 @@ def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
     examined = Examined(schedule)
     need = needs(examined.nest, examined.placement, task.numbers)
     memories = task.machine.structure.memories[1:]
-    total = np.stack([np.asarray(need.total[memory]) for memory in memories])
-    tiles, kept = (_by_memory(memories, held, total) for held in (need.tiles.running, need.tiles.kept))
+    held = np.zeros((3, len(memories), len(task.workload.layers)))
+    for i, memory in enumerate(memories):
+        held[0, i] = need.total[memory]
+        for j, tiles in enumerate((need.tiles.running, need.tiles.kept), start=1):
+            held[j, i] = sum(bytes_ for (where, _), bytes_ in tiles.items() if where == memory)
     rows: dict[str, Row] = {}
     for group in schedule.groups:
         tile = examined.tilings[group].tile
         shared = [{dim: int(size[0]) for dim, size in tile[name].items()} for name in group.layers]
-        for name, condition in zip(group.layers, task.conditions(group, shared), strict=True):
-            if not task.workload[name].is_mac:
-                continue
-            me = examined.number[name]
-            others = [examined.number[other] for other in group.layers if other != name]
-            room = room_left(task.all_room, total, tiles, kept, me, others)
-            rows[name] = Row(condition, start_of(task, schedule.mappings[name]), room)
+        total, running, kept = held[:, :, [examined.number[name] for name in group.layers]]
+        for i, (name, condition) in enumerate(zip(group.layers, task.conditions(group, shared), strict=True)):
+            if task.workload[name].is_mac:
+                room = room_left(task.all_room, total, running, kept, i)
+                rows[name] = Row(condition, start_of(task, schedule.mappings[name]), room)
     return rows
-
-
-def _by_memory(
-    memories: tuple[int, ...], held: dict[Part, Array], like: Float[np.ndarray, "memories layers"]
-) -> Float[np.ndarray, "memories layers"]:
-    """Bytes of all tensors in each memory."""
-    result = np.zeros_like(like)
-    for (memory, _), size in held.items():
-        result[memories.index(memory)] += np.asarray(size)
-    return result
 
 
 def start_of(task: Task, mapping: Mapping) -> Start:

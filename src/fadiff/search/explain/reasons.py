@@ -12,7 +12,7 @@ from fadiff.schedule.barriers import barriers
 from fadiff.schedule.tiling import group_tiling
 from fadiff.search.driver import Objective, score
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.plans import Run, live_bytes
+from fadiff.search.exact.plans import Run
 from fadiff.search.explain.merging import Pair, merge, merged_layers
 from fadiff.search.space import trip_counts
 
@@ -52,13 +52,11 @@ def verdicts(evaluation: Evaluation, objective: Objective, *, priced: bool = Tru
     task = Task(schedule.workload, schedule.machine, dtype=np.float64)
     apart = [edge for edge in schedule.workload.edges if not schedule.is_fused(edge)]
     pairs = dict.fromkeys((schedule.group_of[edge.source], schedule.group_of[edge.target]) for edge in apart)
-    known = {pair: _forbidden(task, *pair) for pair in pairs}
-    free = [pair for pair, verdict in known.items() if verdict is None]
-    found = dict.fromkeys(free, _UNKNOWN)
-    if priced and free:
-        merged = merge(task, evaluation, objective, free)
-        found = {pair: _compared(evaluation, merged[pair], objective) for pair in free}
-    return {pair: verdict or found[pair] for pair, verdict in known.items()}
+    found = {pair: _unsuited(task) or _between(task.workload, *pair) or _broken(task, *pair) for pair in pairs}
+    free = [pair for pair, verdict in found.items() if verdict is None]
+    merged = merge(task, evaluation, objective, free) if priced and free else {}
+    compared = {pair: _compared(evaluation, one, objective) for pair, one in merged.items()}
+    return {pair: verdict or compared.get(pair, _UNKNOWN) for pair, verdict in found.items()}
 
 
 def _compared(evaluation: Evaluation, merged: Evaluation | None, objective: Objective) -> Verdict:
@@ -70,11 +68,6 @@ def _compared(evaluation: Evaluation, merged: Evaluation | None, objective: Obje
     if change < 0:
         return Verdict("not searched", f"{told} lower: search longer", merged=merged)
     return Verdict("no gain", f"{told} higher", merged=merged)
-
-
-def _forbidden(task: Task, source: Group, target: Group) -> Verdict | None:
-    """What forbids to merge two groups; None if nothing does."""
-    return _unsuited(task) or _between(task.workload, source, target) or _broken(task, source, target)
 
 
 def _unsuited(task: Task) -> Verdict | None:
@@ -138,7 +131,7 @@ def _broken(task: Task, source: Group, target: Group) -> Verdict | None:
 
 def smallest_bytes(run: Run) -> int:
     """The least that the buffers of a run need while some layer runs, under any trip counts."""
-    under_x = live_bytes(run.task, run.names, run.fused, run.channel_tiling, "GXNPQ")
+    under_x = run.live_bytes(run.channel_tiling, "GXNPQ")
     return ceil(np.concatenate([run.live, under_x]).max(axis=1).min())
 
 

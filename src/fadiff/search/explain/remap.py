@@ -27,13 +27,22 @@ def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:
     others leave on the new machine; what lowers EDP is taken, as long as it fits together. None where the schedule as
     it is is not legal on the new machine.
     """
-    present = evaluate(replace(evaluation.schedule, machine=machine))
-    if violations(present.schedule):
+    before = evaluate(replace(evaluation.schedule, machine=machine))
+    if violations(before.schedule):
         return None
-    found = _climbed(present)
-    gains = _gains(present, evaluate(_with(present.schedule, found)))
-    taken = {name: mapping for name, mapping in found.items() if gains[name] > 0}
-    while broken := violations(tried := _with(present.schedule, taken)):
+    task, weights = Task(before.schedule.workload, machine, dtype=np.float64), price_weights(before, "edp")
+    if not (rows := present_rows(task, before.schedule)):
+        return before
+    found = climbed(task, list(rows.values()), weights)
+    new = {name: to_mapping(task, row.condition, found, i) for i, (name, row) in enumerate(rows.items())}
+    taken = {name: new[name] for name, price in zip(rows, found.price, strict=True) if np.isfinite(price)}
+    # What each layer's new mapping saves of the network's EDP, linearized.
+    after = evaluate(_with(before.schedule, taken))
+    energy, cycles = before.layer_energy_pj - after.layer_energy_pj, before.layer_cycles - after.layer_cycles
+    saved = (weights[0] * energy + weights[1] * cycles) * before.repeat
+    gains = dict(zip(task.number, saved.tolist(), strict=True))
+    taken = {name: mapping for name, mapping in taken.items() if gains[name] > 0}
+    while broken := violations(tried := _with(before.schedule, taken)):
         # Of a group that does not fit, the smallest gain is given up.
         inside = [name for name in broken[0].layers if name in taken]
         del taken[min(inside, key=lambda name: gains[name])]
@@ -42,24 +51,3 @@ def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:
 
 def _with(schedule: Schedule, mappings: dict[str, Mapping]) -> Schedule:
     return replace(schedule, mappings={**schedule.mappings, **mappings})
-
-
-def _climbed(present: Evaluation) -> dict[str, Mapping]:
-    """A new mapping of every MAC layer for which one was found."""
-    task = Task(present.schedule.workload, present.schedule.machine, dtype=np.float64)
-    rows = present_rows(task, present.schedule)
-    if not rows:
-        return {}
-    found = climbed(task, list(rows.values()), price_weights(present, "edp"))
-    return {
-        name: to_mapping(task, row.condition, found, i)
-        for i, (name, row) in enumerate(rows.items())
-        if np.isfinite(found.price[i])
-    }
-
-
-def _gains(before: Evaluation, after: Evaluation) -> dict[str, float]:
-    """What each layer's new mapping saves of the network's EDP, linearized."""
-    energy, cycles = before.layer_energy_pj - after.layer_energy_pj, before.layer_cycles - after.layer_cycles
-    saved = (energy / before.energy_pj + cycles / before.cycles) * before.repeat
-    return {layer.name: float(saved[i]) for i, layer in enumerate(before.schedule.workload.layers)}

@@ -134,20 +134,18 @@ def _cut(size: int, slots: tuple[_Slot, ...], random: np.random.Generator) -> Tu
         share = np.where(is_axis[slot] & (random.random(MOST_DRAWN) < 0.5), 1, random.random(MOST_DRAWN))
         share[(np.array(rank)[slot] == 0) & (random.random(MOST_DRAWN) < 0.5)] = 0
         trips = np.minimum(np.rint(left**share), most[slot]).astype(np.int64)
-        trips = _ceil(left, _ceil(left, trips))
+        trips = -(-left // -(-left // trips))
         found[np.arange(MOST_DRAWN), slot] = trips
-        left = _ceil(left, trips)
+        left = -(-left // trips)
     return found
 
 
 def _settled(size: int, slots: tuple[_Slot, ...], found: Tuples) -> Tuples:
     """Tuples made legal: the first memory takes what the others leave of the tile."""
-    shares = slots[-1].number == SHARED
-    tile = _ceil(np.full(len(found), size), found[:, -1]) if shares else np.full(len(found), size)
-    private = found[:, : len(slots) - shares]
-    settled = settle(cast("Array", private.T.astype(np.float64)), cast("Array", tile.astype(np.float64)))
-    columns = [*np.asarray(settled).astype(np.int64), *([_ceil(size, tile)] if shares else [])]
-    return np.stack(columns, axis=1)
+    private, shared = np.split(found.T, [len(slots) - (slots[-1].number == SHARED)])
+    tile = -(-size // shared.prod(axis=0))
+    settled = np.asarray(settle(cast("Array", private * 1.0), cast("Array", tile * 1.0))).astype(np.int64)
+    return np.concatenate([settled, -(-size // tile[None]) + 0 * shared]).T
 
 
 def _thin(size: int, slots: tuple[_Slot, ...], found: Tuples, cap: int) -> Tuples:
@@ -167,7 +165,3 @@ def _thin(size: int, slots: tuple[_Slot, ...], found: Tuples, cap: int) -> Tuple
         kept.append(best)
         distance = np.minimum(distance, ((points - points[best]) ** 2).sum(axis=1))
     return found[sorted(kept)]
-
-
-def _ceil(a: Int[np.ndarray, " n"] | int, b: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    return -(-a // b)

@@ -5,10 +5,10 @@ All restarts run as one batch; steps run in one compiled loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,9 @@ from fadiff.schedule.nest import SHARED
 from fadiff.search.gradient.candidates import SHARED_DIMS
 from fadiff.search.gradient.loss import Seen, apart, choose_orders, look, loss, price_orders, set_scene
 from fadiff.search.gradient.penalties import PENALTIES
-from fadiff.search.gradient.problem import Form, Problem, ProblemArrays
-from fadiff.search.gradient.relaxation import Integers, Params, Relaxed, noise_size, relax
-from fadiff.search.gradient.settings import Anneal, DescentSettings, anneal
+from fadiff.search.gradient.problem import Problem, ProblemArrays
+from fadiff.search.gradient.relaxation import Integers, Params, Relaxed, relax
+from fadiff.search.gradient.settings import DescentSettings, anneal
 
 if TYPE_CHECKING:
     from jax import Array
@@ -30,25 +30,12 @@ if TYPE_CHECKING:
 
     from fadiff.schedule import Schedule
 
-STEPS_PER_CALL = 50
-"""Steps of one call of the compiled loop at most."""
 PROPOSED_ORDERS = 3
 """Loop orders that each layer considers in a step besides its own: another one of one memory each."""
 LEANING = 2.0
 """Logit of sigma at the start."""
 PERTURBATION = 0.7
 """Standard deviation of a perturbed log factor: about a factor of two."""
-
-
-_Pulled = tuple[Relaxed, Callable[[Relaxed], tuple[Params]], Integers]
-
-
-class Last(NamedTuple):
-    """What the last step looked at."""
-
-    integers: Integers
-    sigma: Float[Array, "restarts edges"]
-    seen: Seen
 
 
 class State(NamedTuple):
@@ -62,7 +49,10 @@ class State(NamedTuple):
     """Seeds the noise of every step."""
     step: Int[Array, ""]
     """Steps taken."""
-    last: Last
+    integers: Integers
+    sigma: Float[Array, "restarts edges"]
+    seen: Seen
+    """What the last step looked at: factors, sigmas, and what the model says of them."""
 
 
 class Proposals(NamedTuple):
@@ -89,12 +79,12 @@ def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequenc
     intervals of the topological order: sigma leans to 1 inside them and to 0 between them, and the layers of a group
     start with the same shared trips.
     """
-    random, (form, arrays, position, _) = np.random.default_rng(seed), problem
+    random, (arrays, position, _) = np.random.default_rng(seed), problem
     restarts, layers = settings.restarts, arrays.layers.size.shape[-1]
-    nodes, memories = len(form.structure.dims), len(form.orders)
+    nodes, memories = len(arrays.structure.dims), len(arrays.orders)
     logs = np.concatenate([*_random_rows(random, arrays, restarts), np.zeros((1, restarts))])[np.asarray(arrays.place)]
     logs = logs.reshape(nodes + 1, 8, layers, restarts)
-    choices = np.array([len(orders) for orders in form.orders])
+    choices = np.array([len(orders) for orders in arrays.orders])
     orders = (random.random((memories, layers, restarts)) * choices[:, None, None]).astype(np.int32)
     for restart in range(-(-restarts // 2) if starts else 0):
         schedule, spread = starts[restart % len(starts)], 0.0 if restart < len(starts) else PERTURBATION
@@ -105,9 +95,9 @@ def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequenc
         logs[SHARED, :, :, restart] = 0
         for at, mapping in zip(position, mappings, strict=True):
             for i, order in enumerate(mapping.orders if mapping else ()):
-                orders[i, at, restart] = form.orders[i].index(order) if order in form.orders[i] else 0
+                orders[i, at, restart] = arrays.orders[i].index(order) if order in arrays.orders[i] else 0
     groups = (random.random((layers, restarts)) < random.uniform(0.1, 1, size=restarts)).cumsum(axis=0)
-    if form.shares:
+    if arrays.shares:
         _share(random, logs, groups, np.asarray(arrays.layers.size))
     together = np.asarray(arrays.ends.source).T @ groups == np.asarray(arrays.ends.target).T @ groups
     flat = np.concatenate([logs.reshape(-1, restarts), np.zeros((1, restarts))])[np.asarray(arrays.unplace)]
@@ -115,29 +105,31 @@ def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequenc
         log_factors=jnp.asarray(np.maximum(flat, 0), jnp.float32),
         sigma_logits=jnp.asarray(np.where(together, LEANING, -LEANING), jnp.float32),
     )
-    sides = jnp.zeros((8, restarts, layers))
-    numbers = jnp.zeros(restarts)
-    unseen = Last(
-        Integers(jnp.zeros((nodes, 8, restarts, layers)), sides, sides),
-        jnp.zeros((restarts, together.shape[0])),
-        Seen(numbers, numbers, jnp.zeros((len(PENALTIES), restarts))),
+    sides, numbers = jnp.zeros((8, restarts, layers)), jnp.zeros(restarts)
+    return State(
+        params=params,
+        optimizer=_adam(settings).init(params),
+        orders=jnp.asarray(orders.swapaxes(1, 2)),
+        key=jax.random.key(seed),
+        step=jnp.int32(0),
+        integers=Integers(jnp.zeros((nodes, 8, restarts, layers)), sides, sides),
+        sigma=jnp.zeros(together.T.shape),
+        seen=Seen(numbers, numbers, jnp.zeros((len(PENALTIES), restarts))),
     )
-    start = jnp.asarray(orders.swapaxes(1, 2))
-    return State(params, _adam(settings).init(params), start, jax.random.key(seed), jnp.int32(0), unseen)
 
 
 def step(problem: Problem, settings: DescentSettings, state: State, count: int) -> State:
     """Take `count` steps of Adam on the loss of every restart."""
-    for done in range(0, count, STEPS_PER_CALL):
-        state = _descend(problem, settings, state, int(state.step), min(STEPS_PER_CALL, count - done))
-    return state
+    return cast("State", _descend(problem.arrays, settings, state, state.step, count))
 
 
 def read_out(problem: Problem, settings: DescentSettings, state: State) -> Proposals:
     """The integers, orders and sigmas that the state stands for, without noise."""
     # One step that stands still, at the end of the schedule: it runs in the program that is compiled already.
-    state = _descend(problem, replace(settings, learning_rate=0.0, sigma_rate=0.0), state, settings.steps, 1)
-    (integers, sigma, seen), layer = cast("Last", jax.device_get(state.last)), problem.position
+    still, end = replace(settings, learning_rate=0.0, sigma_rate=0.0), jnp.int32(settings.steps)
+    state = cast("State", _descend(problem.arrays, still, state, end, 1))
+    integers, sigma, seen = jax.device_get((state.integers, state.sigma, state.seen))
+    layer = problem.position
     is_mac = np.asarray(problem.arrays.layers.is_mac)[layer] > 0
     # P_valid speaks of the continuous factors; what is proposed are integers.
     broken = [i for i, penalty in enumerate(PENALTIES) if penalty.name != "valid"]
@@ -157,17 +149,12 @@ def _adam(settings: DescentSettings) -> optax.GradientTransformationExtraArgs:
     return optax.partition({name: optax.adam(rate) for name, rate in rates.items()}, Params("factors", "sigma"))  # pyright: ignore[reportArgumentType]
 
 
-def _descend(problem: Problem, settings: DescentSettings, state: State, start: int, count: int) -> State:
-    """`count` steps, with the numbers that are due from step `start` on."""
-    schedule = anneal(settings, start, STEPS_PER_CALL)
-    return cast("State", _compiled(problem.form, problem.arrays, settings, state, schedule, count))
-
-
-@partial(jax.jit, static_argnames="form")
-def _compiled(
-    form: Form, problem: ProblemArrays, settings: DescentSettings, state: State, schedule: Anneal, count: int
+@jax.jit
+def _descend(
+    problem: ProblemArrays, settings: DescentSettings, state: State, start: Int[Array, ""], count: int
 ) -> State:
-    size = noise_size(problem, settings.restarts)
+    """`count` steps, with the numbers that are due from step `start` on."""
+    size = settings.restarts * sum(table.bar.size for table in problem.tables)
     considered = (PROPOSED_ORDERS + 1) * state.orders[0].size
     longest = max(size, 2 * considered)
     # Drawing fresh noise for all candidates would take half of the time of a step. A pool twice as long is drawn once;
@@ -176,55 +163,53 @@ def _compiled(
     gumbel = -jnp.log(-jnp.log(pool))
 
     def one_step(i: Array, state: State) -> State:
-        now = Anneal(*(numbers[i] for numbers in schedule))
-        start = jax.random.bits(jax.random.fold_in(state.key, state.step)) % jnp.uint32(longest)
-        noise = now.noise * jax.lax.dynamic_slice(gumbel, (start,), (size,))
-        drawn = jax.lax.dynamic_slice(pool, (start,), (considered,))
-        draw = jax.lax.dynamic_slice(gumbel, (start + considered,), (considered,))
-        orders = _considered(form, state.orders, drawn)
+        now = anneal(settings, start + i)
+        here = jax.random.bits(jax.random.fold_in(state.key, state.step)) % jnp.uint32(longest)
+        noise = now.noise * jax.lax.dynamic_slice(gumbel, (here,), (size,))
+        drawn = jax.lax.dynamic_slice(pool, (here,), (considered,))
+        draw = jax.lax.dynamic_slice(gumbel, (here + considered,), (considered,))
+        orders = _considered(problem, state.orders, drawn)
 
         def total_loss(relaxed: Relaxed) -> tuple[Array, Seen]:
-            seen = look(set_scene(form, problem, settings, relaxed, integers, chosen))
+            seen = look(set_scene(problem, settings, relaxed, integers, chosen, known))
             return jnp.sum(loss(seen, settings, now)), seen
 
-        relaxing = partial(relax, form, problem, settings, noise=noise, tau=now.tau)
-        relaxed, pull, integers = cast("_Pulled", jax.vjp(relaxing, state.params, has_aux=True))
+        relaxing = partial(relax, problem, settings, noise=noise, tau=now.tau)
+        relaxed, pull, integers = cast("tuple[Relaxed, Any, Integers]", jax.vjp(relaxing, state.params, has_aux=True))
         due = now.tau > 0
-        pricing = partial(price_orders, form, problem, settings)
-        price, known = apart(due, pricing, integers, relaxed.sigma, orders, now.weight)
-        chosen = choose_orders(settings, orders, price, known, draw.reshape(price.shape), now.tau)
+        pricing = partial(price_orders, problem, settings)
+        price, counts = apart(due, pricing, integers, relaxed.sigma, orders, now.weight)
+        chosen, known = choose_orders(settings, orders, price, counts, draw.reshape(price.shape), now.tau)
         slopes, seen = apart(due, jax.grad(total_loss, has_aux=True), relaxed)
         update, optimizer = _adam(settings).update(pull(slopes)[0], state.optimizer)
         params = cast("Params", optax.apply_updates(state.params, update))
-        return State(params, optimizer, chosen.orders, state.key, state.step + 1, Last(integers, relaxed.sigma, seen))
+        return State(params, optimizer, chosen, state.key, state.step + 1, integers, relaxed.sigma, seen)
 
     return cast("State", jax.lax.fori_loop(0, count, one_step, state))
 
 
 def _considered(
-    form: Form, orders: Int[Array, "memories restarts layers"], drawn: Float[Array, " numbers"]
+    problem: ProblemArrays, orders: Int[Array, "memories restarts layers"], drawn: Float[Array, " numbers"]
 ) -> Int[Array, "considered memories restarts layers"]:
     """The present orders, and some that differ from them in one memory; `drawn` are random numbers."""
-    several = np.array([i for i, choices in enumerate(form.orders) if len(choices) > 1])
-    counts = np.array([len(choices) for choices in form.orders])[several]
-    scaled = drawn.reshape(-1, *orders.shape[1:])[1:] * several.size
+    several = [i for i, choices in enumerate(problem.orders) if len(choices) > 1]
+    counts = np.array([len(problem.orders[i]) for i in several])
+    scaled = drawn.reshape(-1, *orders.shape[1:])[1:] * len(several)
     which = jnp.floor(scaled).astype(jnp.int32)
     number = jnp.floor((scaled - which) * jnp.asarray(counts)[which]).astype(jnp.int32)
-    here = jnp.arange(orders.shape[0])[:, None, None] == jnp.asarray(several)[which][:, None]
+    here = jnp.arange(orders.shape[0])[:, None, None] == jnp.asarray(several, jnp.int32)[which][:, None]
     return jnp.concatenate([orders[None], jnp.where(here, number[:, None], orders)])
 
 
 def _random_rows(
     random: np.random.Generator, problem: ProblemArrays, restarts: int
-) -> list[Float[np.ndarray, "parts restarts"]]:
+) -> Iterator[Float[np.ndarray, "parts restarts"]]:
     """Per table the log factors of a random candidate of every row."""
-    found: list[Float[np.ndarray, "parts restarts"]] = []
     for table in problem.tables:
         logs, count = np.asarray(table.logs, dtype=np.float64), (np.asarray(table.bar) == 0).sum(axis=1)
         chosen = (random.random((len(logs), restarts)) * count).astype(np.int64)
         picked = np.take_along_axis(logs, chosen[:, :, None], axis=1)
-        found.append(picked.transpose(0, 2, 1).reshape(-1, restarts))
-    return found
+        yield picked.transpose(0, 2, 1).reshape(-1, restarts)
 
 
 def _share(

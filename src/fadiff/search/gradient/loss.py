@@ -13,7 +13,6 @@ from fadiff.cost.model import layer_costs
 from fadiff.schedule.arrays import MappingArrays, fuse
 from fadiff.schedule.capacity import tiles
 from fadiff.search.driver import EXPONENTS
-from fadiff.search.gradient.candidates import SHARED_DIMS
 from fadiff.search.gradient.penalties import PENALTIES, Scene, incompleteness
 from fadiff.search.gradient.smooth_nest import SmoothNest, UsefulNest
 from fadiff.search.space import rank_table
@@ -22,24 +21,20 @@ if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Float, Int
 
-    from fadiff.search.gradient.problem import Form, ProblemArrays
+    from fadiff.search.gradient.problem import ProblemArrays
     from fadiff.search.gradient.relaxation import Integers, Relaxed
     from fadiff.search.gradient.settings import Anneal, DescentSettings
 
     Considered = Int[Array, "considered memories restarts layers"]
     """Numbers of loop orders."""
+    Orders = Int[Array, "memories restarts layers"]
     OfConsidered = Float[Array, "considered restarts layers"]
 
 Known = dict[tuple[object, ...], Any]
 """Counts and extents of a nest, by what they are of."""
 _KNOWN = ("count", "held", "last", "innermost", "slides")
-
-
-class Chosen(NamedTuple):
-    """A loop order for every memory of every layer, and what the exact nest counts in it."""
-
-    orders: Int[Array, "memories restarts layers"]
-    known: Known
+_NESTING = cast("Array", np.array([0, 1, 0, 0, 2, 3, 0, 0], dtype=np.float32)[:, None, None])
+"""Ranks of the shared loops by dim: G, N, P, Q from the outermost in."""
 
 
 class Seen(NamedTuple):
@@ -52,13 +47,12 @@ class Seen(NamedTuple):
 
 
 def price_orders(
-    form: Form,
     problem: ProblemArrays,
     settings: DescentSettings,
     integers: Integers,
-    sigma: Float[Array, "restarts edges"],
+    sigma: Array,
     orders: Considered,
-    weight: Float[Array, ""],
+    weight: Array,
 ) -> tuple[OfConsidered, Known]:
     """The price of every layer in each of the considered orders, and what the exact nest counts in each.
 
@@ -67,10 +61,10 @@ def price_orders(
     .. math:: price_o = E_o / \\bar E + D_o / \\bar D + \\lambda\\, P_{complete,o}
     """
     # One axis more, of the considered orders, before restarts.
-    shared, tile = integers.shared[:, None], integers.tile[:, None]
-    fusion = fuse(problem.edges, sigma, shared, _nesting(4), tile)
-    mapping = MappingArrays(integers.factors[:, :, None], _ranks(form, orders))
-    nest = UsefulNest(form.structure, problem.layers, mapping, fusion, alone=not form.shares)
+    factors, shared, tile = integers.factors[:, :, None], integers.shared[:, None], integers.tile[:, None]
+    fusion = fuse(problem.edges, sigma, shared, _NESTING, tile)
+    mapping = MappingArrays(factors, _ranks(problem, orders))
+    nest = UsefulNest(problem.structure, problem.layers, mapping, fusion, alone=not problem.shares)
     costs = layer_costs(nest, problem.machine)
     tiles(nest, problem.machine)  # its counts are wanted too
     complete = [penalty.name for penalty in PENALTIES].index("complete")
@@ -83,14 +77,9 @@ def price_orders(
 
 
 def choose_orders(
-    settings: DescentSettings,
-    orders: Considered,
-    price: OfConsidered,
-    known: Known,
-    gumbel: OfConsidered,
-    tau: Float[Array, ""],
-) -> Chosen:
-    """Take one of the considered orders of every layer.
+    settings: DescentSettings, orders: Considered, price: OfConsidered, known: Known, gumbel: OfConsidered, tau: Array
+) -> tuple[Orders, Known]:
+    """Take one of the considered orders of every layer, and what the exact nest counts in it.
 
     Loop orders are a third relaxed choice: one is drawn with :math:`p_o = softmax_o(-\\log price_o / \\tau)`.
     """
@@ -100,41 +89,36 @@ def choose_orders(
     def take(values: Array) -> Array:
         return reduce(lambda rest, i: jnp.where(best == i, values[i], rest), range(1, len(values)), values[0])
 
-    return Chosen(take(orders), {key: take(values) for key, values in known.items()})
+    return take(orders), {key: take(values) for key, values in known.items()}
 
 
-def _nesting(ndim: int) -> Array:
-    """Ranks of the shared loops by dim, G, N, P, Q from the outermost in."""
-    ranks = np.zeros((8, *([1] * (ndim - 1))), dtype=np.float32)
-    ranks[list(SHARED_DIMS)] += np.arange(len(SHARED_DIMS)).reshape(-1, *ranks.shape[1:])
-    return cast("Array", ranks)
-
-
-def _ranks(form: Form, orders: Int[Array, "*considered memories restarts layers"]) -> tuple[Array, ...]:
+def _ranks(problem: ProblemArrays, orders: Int[Array, "*considered memories restarts layers"]) -> tuple[Array, ...]:
     """By memory the rank of each dim's loop, ``[8, *considered, restarts, layers]``."""
-    tables = [jnp.asarray(rank_table(choices)) for choices in form.orders]
-    return tuple(
-        table[:, orders[..., i, :, :]] if table.shape[1] > 1 else table.reshape(8, *([1] * (orders.ndim - 1)))
-        for i, table in enumerate(tables)
-    )
+    tables = [jnp.asarray(rank_table(choices)) for choices in problem.orders]
+    chosen = jnp.moveaxis(orders, -3, 0)
+    return tuple(t[:, mine] if t.shape[1] > 1 else t[..., None] for t, mine in zip(tables, chosen, strict=True))
 
 
 def set_scene(
-    form: Form, problem: ProblemArrays, settings: DescentSettings, relaxed: Relaxed, integers: Integers, chosen: Chosen
+    problem: ProblemArrays,
+    settings: DescentSettings,
+    relaxed: Relaxed,
+    integers: Integers,
+    orders: Orders,
+    known: Known,
 ) -> Scene:
     """A relaxed schedule as a nest with gradients."""
-    fusion = fuse(problem.edges, relaxed.sigma, integers.shared, _nesting(3), integers.tile)
     nest = SmoothNest(
-        form.structure,
+        problem.structure,
         problem.layers,
-        MappingArrays(integers.factors, _ranks(form, chosen.orders)),
-        fusion,
-        alone=not form.shares,
-        known=dict(chosen.known),
+        MappingArrays(integers.factors, _ranks(problem, orders)),
+        fuse(problem.edges, relaxed.sigma, integers.shared, _NESTING, integers.tile),
+        alone=not problem.shares,
+        known=dict(known),
         logs=relaxed.logs,
         smooth=settings.gradient == "smooth",
     )
-    return Scene(problem, nest, relaxed.sigma, relaxed.excess, relaxed.wandering, settings.hinge == "squared")
+    return Scene(problem, nest, relaxed, settings.hinge == "squared")
 
 
 def look(scene: Scene) -> Seen:
@@ -168,10 +152,7 @@ def apart(happens: Array, function: Any, *arguments: Any) -> Any:  # noqa: ANN40
     function = jax.jit(function)  # traced once
     shapes: Any = jax.eval_shape(function, *arguments)
 
-    def zeros(leaf: jax.ShapeDtypeStruct) -> Array:
-        return jnp.zeros(leaf.shape, leaf.dtype)
-
     def nothing(*_: Any) -> Any:  # noqa: ANN401
-        return jax.tree.map(zeros, shapes)
+        return jax.tree.map(cast("Any", jnp.zeros_like), shapes)
 
     return cast("Any", jax.lax.cond(happens, function, nothing, *arguments))

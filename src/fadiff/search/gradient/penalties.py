@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from fadiff.search.gradient.problem import ProblemArrays
+    from fadiff.search.gradient.relaxation import Relaxed
 
     PerLayer = Float[Array, "restarts layers"]
 
@@ -37,9 +38,7 @@ class Scene(NamedTuple):
 
     problem: ProblemArrays
     nest: SmoothNest
-    sigma: Float[Array, "restarts edges"]
-    excess: Float[Array, "8 restarts layers"]
-    wandering: Float[Array, " restarts"]
+    relaxed: Relaxed
     squared: bool
     """Whether the excess of an inequality counts squared."""
 
@@ -67,7 +66,7 @@ def valid(scene: Scene) -> Float[Array, " restarts"]:
     In log space 1 - T becomes -log T. It speaks of the continuous T, and of factors that slots choose on their own; the
     integers of whole tuples cannot break it.
     """
-    return scene.wandering + jnp.sum(scene.hinge(scene.excess), axis=(0, 2))
+    return scene.relaxed.wandering + jnp.sum(scene.hinge(scene.relaxed.excess), axis=(0, 2))
 
 
 def spatial(scene: Scene) -> Float[Array, " restarts"]:
@@ -77,11 +76,10 @@ def spatial(scene: Scene) -> Float[Array, " restarts"]:
 
     Each axis is counted on its own.
     """
-    over = jnp.zeros(scene.sigma.shape[:1])
-    for i, axis in enumerate(scene.nest.structure.axes):
-        used = scene.nest.log_product([(axis, d) for d in range(8)])
-        over = over + jnp.sum(scene.hinge(used - jnp.log(scene.problem.machine.lanes[i])), axis=-1)
-    return over
+    axes, lanes = scene.nest.structure.axes, jnp.log(scene.problem.machine.lanes)
+    used = [scene.nest.log_product([(axis, d) for d in range(8)]) for axis in axes]
+    over = [scene.hinge(mine - most) for mine, most in zip(used, lanes, strict=True)]
+    return sum((jnp.sum(excess, axis=-1) for excess in over), jnp.zeros_like(scene.relaxed.wandering))
 
 
 def mem(scene: Scene) -> Float[Array, " restarts"]:
@@ -111,7 +109,7 @@ def align(scene: Scene) -> Float[Array, " restarts"]:
     slope = theirs - ours
     apart = jnp.log(tile @ ends.source / wanted) + slope - stop_gradient(slope)
     shared = (ours + theirs > ROUNDING) & (ends.whole == 0)
-    return jnp.sum(scene.sigma * jnp.where(shared, apart**2, 0), axis=(0, 2))
+    return jnp.sum(scene.relaxed.sigma * jnp.where(shared, apart**2, 0), axis=(0, 2))
 
 
 def whole(scene: Scene) -> Float[Array, " restarts"]:
@@ -123,7 +121,7 @@ def whole(scene: Scene) -> Float[Array, " restarts"]:
     share it.
     """
     ours, theirs = scene.edge_trips
-    return jnp.sum(scene.sigma * scene.problem.ends.whole * (ours**2 + theirs**2), axis=(0, 2))
+    return jnp.sum(scene.relaxed.sigma * scene.problem.ends.whole * (ours**2 + theirs**2), axis=(0, 2))
 
 
 def complete(scene: Scene) -> Float[Array, " restarts"]:
@@ -154,7 +152,7 @@ def soft_needs(scene: Scene) -> list[PerLayer]:
     With every sigma 0 or 1 and groups contiguous it is the exact need. A layer that only stands between the
     layers of a group without being part of it counts as one; the exact rules are less strict there.
     """
-    nest, sigma, ends = scene.nest, scene.sigma, scene.problem.ends
+    nest, sigma, ends = scene.nest, scene.relaxed.sigma, scene.problem.ends
     held, nothing = tiles(nest, scene.problem.machine), jnp.zeros((sigma.shape[0], nest.layers.output.shape[-1]))
     uncut = -jnp.log1p(-jnp.minimum(sigma, 1 - 1e-6))
     crossed = 1 - jnp.exp(-uncut @ ends.spans)
@@ -179,17 +177,14 @@ def _buffers(scene: Scene) -> tuple[PerLayer, Bool[Array, "restarts layers"]]:
     yet, and would never pull a layer towards tiles that fit.
     """
     problem, fusion = scene.problem, scene.nest.fusion
-    stored, halo, size = problem.stored[:, None], problem.halo[:, None], problem.layers.size[:, None]
-    tile = jnp.stack([jnp.ceil(fusion.tile[d] * stored[i] / size[d]) for i, d in enumerate((P, Q))])
-    trips = jnp.stack([fusion.shared[P], fusion.shared[Q]])
+    stored, halo, image = problem.stored[:, None], problem.halo[:, None], np.array([P, Q])
+    tile = jnp.ceil(fusion.tile[image] * stored / problem.layers.size[image][:, None])
     channels = fusion.tile[G] * fusion.tile[N] * fusion.tile[K]
-    values, retained = buffer_values(stored, tile, halo, trips, jnp.ones(()), channels)
-    groups, batch, *image = scene.trips
-    sides = [
-        jnp.log(rows * jnp.exp(-t) + jnp.minimum(over, rows)) for rows, over, t in zip(stored, halo, image, strict=True)
-    ]
+    values, retained = buffer_values(stored, tile, halo, fusion.shared[image], jnp.ones(()), channels)
+    trips = scene.trips
+    sides = jnp.log(stored * jnp.exp(-trips[2:]) + jnp.minimum(halo, stored))
     bytes_here = stop_gradient(values) * (problem.machine.bits_o / 8)
-    return along(bytes_here, sides[0] + sides[1] - groups - batch), retained
+    return along(bytes_here, jnp.sum(sides, axis=0) - trips[0] - trips[1]), retained
 
 
 def _live(scene: Scene, buffer: PerLayer) -> PerLayer:
@@ -198,7 +193,7 @@ def _live(scene: Scene, buffer: PerLayer) -> PerLayer:
     A buffer is live from its producer's step to its last fused consumer's. Its degree is the largest sigma among
     the edges still to be read, so it drops at each consumer but the last by what the later ones are less fused.
     """
-    sigma, leaving = scene.sigma, scene.problem.edges.leaving
+    sigma, leaving = scene.relaxed.sigma, scene.problem.edges.leaving
     padded = jnp.concatenate([sigma, jnp.zeros_like(sigma[:, :1])], axis=-1)
     live, degree = jnp.zeros_like(buffer), jnp.zeros_like(buffer)
     for edge, until in zip(leaving, scene.problem.ends.until, strict=True):

@@ -6,8 +6,10 @@ layers have one value and repeat 0 times, padding edges are never fused, padding
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+import jax
 import numpy as np
 
 from fadiff.hardware import MachineArrays, Structure, pack_machine
@@ -30,7 +32,8 @@ WIDTHS = (4, 16, 32, 64, 128)
 """Candidates per row of a table; rows with more go to a table of `max_candidates`."""
 MIN_ROWS = 8
 """Rows of a table, also of an empty one: what is there must not depend on a network's details."""
-LAYER_STEP = 16
+STEP = 16
+"""Layers and edges are padded to a multiple of this."""
 BARRED = -1e9
 """Logit of a candidate that is only padding."""
 
@@ -67,9 +70,17 @@ class Ends(NamedTuple):
     """1 where the second layer runs between the first and the end of one of its edges, both included."""
 
 
-class ProblemArrays(NamedTuple):
-    """All that the compiled program reads."""
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ProblemArrays:
+    """All that the compiled program reads. What is static shapes it, besides the sizes of arrays."""
 
+    structure: Structure = field(metadata={"static": True})
+    """The machine's, with only those dims at each node for which a factor may pay in some layer."""
+    orders: tuple[tuple[str, ...], ...] = field(metadata={"static": True})
+    """By memory: the loop orders to choose among."""
+    shares: bool = field(metadata={"static": True})
+    """Whether layers may be fused, and share loops."""
     layers: LayerArrays
     edges: EdgeArrays
     """Leaving edges of a layer stand in the order of their targets, the last first."""
@@ -86,21 +97,9 @@ class ProblemArrays(NamedTuple):
     """The inverse: where the factors take each part from, or one past the last."""
 
 
-class Form(NamedTuple):
-    """What shapes the compiled program besides the sizes of arrays."""
-
-    structure: Structure
-    """The machine's, with only those dims at each node for which a factor may pay in some layer."""
-    orders: tuple[tuple[str, ...], ...]
-    """By memory: the loop orders to choose among."""
-    shares: bool
-    """Whether layers may be fused, and share loops."""
-
-
 class Problem(NamedTuple):
     """Arrays, and what is needed to read results back in the workload's own order."""
 
-    form: Form
     arrays: ProblemArrays
     position: Int[np.ndarray, " layers"]
     """Topological place of each layer of the workload."""
@@ -114,45 +113,50 @@ def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings
     looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
     useful = tuple("".join(d for d in looped if node in space.nodes[d]) for node in range(len(machine.nodes)))
     shares = settings.fuse and whole.hands_over is not None
-    fusible = [edge for edge in workload.edges if shares and is_fusible(workload, edge)]
+    # Rules *fusible* and *repeat*; all others depend on the mapping.
+    repeat = {layer.name: layer.repeat for layer in workload.layers}
+    fusible = [e for e in workload.edges if shares and e.fusible and repeat[e.source] == repeat[e.target]]
     position = np.array([workload.depth[layer.name] for layer in workload.layers])
-    layers, edges = _round_up(len(workload.layers)), _round_up(len(workload.edges))
+    layers, edges = (-(-max(len(x), 1) // STEP) * STEP for x in (workload.layers, workload.edges))
     tables, placed, parts = _tables(tuple(choices(workload, machine, settings)), len(useful) + 1, layers, settings)
     unplace = np.full(parts, placed.size)
     unplace[placed[placed < parts]] = np.flatnonzero(placed < parts)
 
-    def padded(rows: object, fill: float) -> Array:
-        """Rows of the workload's layers put in topological order, as columns, and padding after them."""
-        values = np.asarray(rows, dtype=np.float32)
-        columns = np.full((layers, *values.shape[1:]), fill, dtype=np.float32)
-        columns[position] = values
-        return cast("Array", np.ascontiguousarray(columns.T))
+    def padded(columns: object, fill: float, dtype: type[np.generic] = np.float32) -> Array:
+        """Columns of the workload's layers in topological order, and padding after them; rows to a power of two."""
+        values = np.asarray(columns)
+        wide = np.full((*map(_power_of_two, values.shape[:-1]), layers), fill, dtype=dtype)
+        wide[(*map(slice, values.shape[:-1]), position)] = values
+        return cast("Array", wide)
+
+    def numbered(lists: Int[np.ndarray, "fan layers"]) -> Array:
+        """Lists of edge numbers, padded with one past the last."""
+        return padded(np.where(lists == len(workload.edges), edges, lists), edges, np.int32)
 
     # Halos do not depend on how far a group reaches beyond a layer's consumers, where rows are stored as computed; so
     # those of the whole network, fused wherever it may be, stand for those of any group.
-    ahead, blank = leads(workload, fusible), {"addends", "is_mac", "repeat"}
-    of_layers = {name: np.asarray(values).T for name, values in pack_layers(workload)._asdict().items()}
-    of_edges = {name: np.asarray(values).T for name, values in _sorted_edges(workload)._asdict().items()}
-    numbers = {name: len(workload.edges) if name in ("arriving", "leaving") else 0 for name in of_edges}
-    packed = EdgeArrays(**{name: _fanned(padded(of_edges[name], fill), fill, edges) for name, fill in numbers.items()})
+    ahead, given, lists = leads(workload, fusible), pack_layers(workload), pack_edges(workload)
+    target = np.array([*(workload.depth[edge.target] for edge in workload.edges), -1])
+    arriving, leaving = np.asarray(lists.arriving), np.asarray(lists.leaving)
+    last_first = np.argsort(-target[leaving], axis=0, kind="stable")
+    fans = {"arriving": numbered(arriving), "leaving": numbered(np.take_along_axis(leaving, last_first, axis=0))}
     arrays = ProblemArrays(
-        layers=LayerArrays(**{name: padded(values, name not in blank) for name, values in of_layers.items()}),
-        edges=packed,
-        ends=_ends(workload, fusible, np.asarray(packed.leaving), edges),
+        structure=Structure(whole.keeps, useful, whole.fuses),
+        orders=space.orders,
+        shares=shares,
+        layers=LayerArrays(*(padded(values, 1) for values in given))._replace(repeat=padded(given.repeat, 0)),
+        edges=EdgeArrays(*(padded(v, 0) for v in lists))._replace(**fans),
+        ends=_ends(workload, fusible, np.asarray(fans["leaving"]), edges),
         machine=MachineArrays(*map(_float, pack_machine(machine))),
-        stored=padded([layer.stored for layer in workload.layers], 1),
-        halo=padded([[a.halo for a in ahead.get(layer.name, ())] or [0, 0] for layer in workload.layers], 0),
+        stored=padded(np.transpose([layer.stored for layer in workload.layers]), 1),
+        halo=padded(
+            np.transpose([[a.halo for a in ahead[v.name]] if v.name in ahead else [0, 0] for v in workload.layers]), 0
+        ),
         tables=tables,
         place=cast("Array", placed),
         unplace=cast("Array", unplace),
     )
-    form = Form(Structure(whole.keeps, useful, whole.fuses), space.orders, shares)
-    return Problem(form, arrays, position, len(workload.edges))
-
-
-def is_fusible(workload: Workload, edge: Edge) -> bool:
-    """Whether an edge can be fused at all: rules *fusible* and *repeat*. The rest depends on the mapping."""
-    return edge.fusible and workload[edge.source].repeat == workload[edge.target].repeat
+    return Problem(arrays, position, len(workload.edges))
 
 
 def _tables(
@@ -179,44 +183,23 @@ def _tables(
     return tuple(tables), np.where(flat < 0, start, flat).reshape(-1), start
 
 
-def _sorted_edges(workload: Workload) -> EdgeArrays:
-    """The edges, those that leave a layer in the order of their targets, the last first."""
-    packed, target = pack_edges(workload), np.array([*(workload.depth[edge.target] for edge in workload.edges), -1])
-    leaving = np.asarray(packed.leaving)
-    order = np.argsort(-target[leaving], axis=0, kind="stable")
-    return packed._replace(leaving=cast("Array", np.take_along_axis(leaving, order, axis=0)))
-
-
-def _fanned(values: Array, none: int, edges: int) -> Array:
-    """Lists per layer padded to a power of two; number `none`, where it is one, becomes `edges`."""
-    lists = np.asarray(values)
-    if lists.ndim > 1:
-        lists = np.pad(lists, [(0, _power_of_two(len(lists)) - len(lists)), (0, 0)], constant_values=none)
-    return cast("Array", np.where(lists == none, edges, lists).astype(np.int32) if none else lists)
-
-
 def _ends(workload: Workload, fusible: list[Edge], leaving: Int[np.ndarray, "fan_out layers"], edges: int) -> Ends:
     turn = np.arange(len(leaving.T))
     source, target = np.zeros(edges, dtype=np.int64), np.append(np.zeros(edges, dtype=np.int64), -1)
-    whole, stride, computed, stored = np.zeros((4, 1, edges)), *np.ones((3, 4, 1, edges))
+    sides = np.ones((4, 4, 1, edges))  # whole, stride, computed, stored
+    sides[0] = 0
     for i, edge in enumerate(workload.edges):
-        source[i], target[i] = workload.depth[edge.source], workload.depth[edge.target]
         producer, consumer = workload[edge.source], workload[edge.target]
-        whole[:, 0, i] = _must_be_whole(workload, edge)
-        stride[2:, 0, i] = consumer.stride if edge.port == "input" else (1, 1)
-        computed[:, 0, i] = [producer.dims[d] for d in SHARED_DIMS]
-        stored[:, 0, i] = [producer.dims.G, producer.dims.N, *producer.stored]
-    return Ends(
-        source=_float(source == turn[:, None]),
-        target=_float(target[:-1] == turn[:, None]),
-        fusible=_float(np.pad([edge in fusible for edge in workload.edges], (0, edges - len(workload.edges)))),
-        whole=_float(whole),
-        stride=_float(stride),
-        computed=_float(computed),
-        stored=_float(stored),
-        spans=_float((source[:, None] <= turn) & (turn < target[:-1, None])),
-        until=_float((turn[:, None] <= turn) & (turn <= target[leaving][:, :, None])),
-    )
+        source[i], target[i] = workload.depth[edge.source], workload.depth[edge.target]
+        steps = consumer.stride if edge.port == "input" else (1, 1)
+        computed = [producer.dims[d] for d in SHARED_DIMS]
+        stored = [*computed[:2], *producer.stored]
+        sides[..., 0, i] = _must_be_whole(workload, edge), (1, 1, *steps), computed, stored
+    may_fuse = np.pad([edge in fusible for edge in workload.edges], (0, edges - len(workload.edges)))
+    spans = (source[:, None] <= turn) & (turn < target[:-1, None])
+    until = (turn[:, None] <= turn) & (turn <= target[leaving][:, :, None])
+    at_ends = (end == turn[:, None] for end in (source, target[:-1]))
+    return Ends(*map(_float, (*at_ends, may_fuse, *sides, spans, until)))
 
 
 def _must_be_whole(workload: Workload, edge: Edge) -> list[bool]:
@@ -226,10 +209,6 @@ def _must_be_whole(workload: Workload, edge: Edge) -> list[bool]:
     twice = np.ones((5, 2), dtype=np.int64) + np.eye(5, 2, dtype=np.int64)  # G, or N
     aligned = group_tiling(workload, pair, inner_edges(workload, pair), twice).aligned
     return [not aligned[0], not aligned[1] or "N" in barred, "P" in barred, "Q" in barred]
-
-
-def _round_up(number: int) -> int:
-    return -(-max(number, 1) // LAYER_STEP) * LAYER_STEP
 
 
 def _power_of_two(number: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Float, Int
 
-    from fadiff.search.gradient.problem import Form, ProblemArrays, Table
+    from fadiff.search.gradient.problem import ProblemArrays, Table
     from fadiff.search.gradient.settings import DescentSettings
     from fadiff.search.gradient.smooth_nest import Logs
 
@@ -113,8 +112,8 @@ def _expect_forward(
     return (mean, chosen), covariance * (2 * alpha / tau)
 
 
-def _expect_backward(slope: Array, gradient: tuple[Array, Array]) -> tuple[Array, None, None, None, None, None]:
-    return jnp.einsum("wmnr,wmr->wnr", slope, gradient[0]), None, None, None, None, None
+def _expect_backward(slope: Array, gradient: tuple[Array, Array]) -> tuple[Array | None, ...]:
+    return jnp.einsum("wmnr,wmr->wnr", slope, gradient[0]), *[None] * 5
 
 
 expect.defvjp(_expect_forward, _expect_backward)
@@ -158,17 +157,12 @@ def _place_backward(there: tuple[Array, Array], gradient: Array) -> tuple[Array,
 place.defvjp(_place_forward, _place_backward)
 
 
-def noise_size(problem: ProblemArrays, restarts: int) -> int:
-    """How many candidates there are in all restarts together."""
-    return restarts * sum(prod(table.logs.shape[:2]) for table in problem.tables)
-
-
 def relax(
-    form: Form, problem: ProblemArrays, settings: DescentSettings, params: Params, noise: Array, tau: Scalar
+    problem: ProblemArrays, settings: DescentSettings, params: Params, noise: Array, tau: Scalar
 ) -> tuple[Relaxed, Integers]:
-    """The schedule that the parameters stand for; `noise` holds :func:`noise_size` numbers."""
+    """The schedule that the parameters stand for; `noise` holds a number for every candidate in every restart."""
     layers, restarts = problem.layers.size.shape[-1], params.log_factors.shape[-1]
-    chosen: list[Array] = [jnp.zeros((0, restarts))]
+    chosen: list[Array] = []
     part = candidate = 0
     for table in problem.tables:
         rows, width, parts = table.logs.shape
@@ -182,11 +176,10 @@ def relax(
     wandering = jnp.sum(jnp.maximum(below, 0) ** 2, axis=0)
     sigma = jax.nn.sigmoid(params.sigma_logits).T * problem.ends.fusible
     logs, excess, integers = settled(problem, settings, logs)
-    each = [jnp.unstack(of_node) for of_node in jnp.unstack(logs)]
-    dims = [[d for d in range(8) if DIMS[d] in dims] for dims in form.structure.dims]
-    places = [(node, d) for node, mine in enumerate(dims) for d in mine]
-    places += [(SHARED, d) for d in dims[0] if d in SHARED_DIMS and form.shares]
-    return Relaxed({(node, d): each[node][d] for node, d in places}, excess, wandering, sigma), integers
+    each = [jnp.unstack(of_slot) for of_slot in jnp.unstack(logs)]
+    shared = [(SHARED, d) for d in SHARED_DIMS if problem.shares and DIMS[d] in problem.structure.dims[0]]
+    places = [(node, DIMS.index(dim)) for node, dims in enumerate(problem.structure.dims) for dim in dims] + shared
+    return Relaxed({(slot, d): each[slot][d] for slot, d in places}, excess, wandering, sigma), integers
 
 
 def settled(

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from optax import schedules
 
 from fadiff.errors import FadiffError
 from fadiff.search.gradient.penalties import PENALTIES
 
 if TYPE_CHECKING:
     from jax import Array
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
     from fadiff.search.driver import Objective
 
@@ -86,27 +85,23 @@ class DescentSettings:
 
 
 class Anneal(NamedTuple):
-    """The numbers of some steps."""
+    """The numbers of a step."""
 
-    tau: Float[Array, " steps"]
-    noise: Float[Array, " steps"]
-    weight: Float[Array, " steps"]
+    tau: Float[Array, ""]
+    noise: Float[Array, ""]
+    weight: Float[Array, ""]
     """lambda, the weight of the penalties."""
 
 
-def anneal(settings: DescentSettings, start: int, count: int) -> Anneal:
-    """The numbers of `count` steps from `start` on: tau and lambda change geometrically, noise fades linearly to 0.
+def anneal(settings: DescentSettings, step: Int[Array, ""] | int) -> Anneal:
+    """The numbers of a step: tau and lambda change geometrically, noise fades linearly to 0.
 
     .. math::
         \\tau_t = \\tau_0 (\\tau_{min}/\\tau_0)^{t/T}, \\qquad \\lambda_t = \\lambda_0 (\\lambda_T/\\lambda_0)^{t/T}
     """
-    steps, last = jnp.arange(start, start + count), max(settings.steps - 1, 1)
-
-    def geometric(begin: float, end: float) -> Array:
-        return jnp.asarray(schedules.exponential_decay(begin, last, end / begin, end_value=end)(steps))
-
+    done = jnp.minimum(step / jnp.maximum(settings.steps - 1, 1), 1)
     return Anneal(
-        tau=geometric(settings.tau_start, settings.tau_end),
-        noise=jnp.asarray(schedules.linear_schedule(settings.noise_start, 0.0, last)(steps)),
-        weight=geometric(settings.lambda_start, settings.lambda_end),
+        tau=settings.tau_start * (settings.tau_end / settings.tau_start) ** done,
+        noise=settings.noise_start * (1 - done),
+        weight=settings.lambda_start * (settings.lambda_end / settings.lambda_start) ** done,
     )

@@ -101,12 +101,9 @@ class SmoothNest(UsefulNest):
             _, tensor, memory = cast("tuple[str, str, int]", inside.key)
             repeats = self._once(("smooth repeats", tensor, memory), lambda: self._log_repeats(tensor, memory))
             return self._added([*parts, *repeats.get(dim, ())])
-        for loop in self.loops:
-            if loop.dim == dim and (loop.node, dim) in self.logs:
-                member, log = inside.holds(loop), self.logs[loop.node, dim]
-                if member is not False:
-                    parts.append(log if member is True else jnp.where(member, log, 0))
-        return self._added(parts)
+        members = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim}
+        held = [node for node, member in members.items() if member is not False and (node, dim) in self.logs]
+        return self._added(parts + [jnp.where(members[node], self.logs[node, dim], 0) for node in held])
 
     def _log_repeats(self, tensor: str, memory: int) -> dict[int, list[Array]]:
         """By irrelevant dim the terms a_l * log t_l of how often a tensor passes a memory."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from fadiff.cost.model import layer_costs
-from fadiff.search.layerwise.mapspace import Frame, Model, every_factor, loads, measure, nest_of
+from fadiff.search.layerwise.mapspace import Model, every_factor, loads, measure, nest_of
 
 if TYPE_CHECKING:
     from jax import Array
@@ -27,38 +27,25 @@ divided by the cost of their start, so that squared gradients stay within 32 bit
 class State(NamedTuple):
     """Where the descent stands."""
 
-    variables: Float[Array, "free starts layers"]
+    variables: Float[Any, "free starts layers"]
     """Factors over their normalizers."""
-    adam: optax.ScaleByAdamState
+    adam: optax.OptState
 
 
 class Fixed(NamedTuple):
     """What does not change between two roundings."""
 
-    normalizers: Float[Array, "free 1 1"]
-    orders: Int[Array, "starts layers"]
+    normalizers: Float[Any, "free 1 1"]
+    orders: Int[Any, "starts layers"]
     """Loop orders of the first memory."""
-    scale: Float[Array, " starts"]
+    scale: Float[Any, " starts"]
     """What each start costs."""
     learning_rate: float
 
 
-class Terms(NamedTuple):
-    """What each layer adds to energy, latency and penalties."""
-
-    energy_pj: Float[Array, "starts layers"]
-    cycles: Float[Array, "starts layers"]
-    penalty: Float[Array, "starts layers"]
-
-
-def init(variables: Array) -> State:
+def init(variables: Float[Any, "free starts layers"]) -> State:
     """A descent before its first step."""
-    return State(variables, cast("optax.ScaleByAdamState", _ADAM.init(variables)))
-
-
-def to_point(model: Model, variables: Array, normalizers: Array) -> Array:
-    """The factors that variables stand for; those of dims of one trip are 1."""
-    return jnp.where(model.runs, variables * normalizers, 1)
+    return State(variables, _ADAM.init(variables))
 
 
 def acting(factors: Array) -> Array:
@@ -68,18 +55,7 @@ def acting(factors: Array) -> Array:
     return jnp.where(still > 1 + NEAR_ONE, factors, at_least_one)
 
 
-def terms(frame: Frame, model: Model, point: Array, orders: Array) -> Terms:
-    """Energy, latency and penalties by layer; see :func:`loss_and_gradient`."""
-    every = every_factor(frame, model, point)
-    nest = nest_of(frame, model, acting(every), orders)
-    costs = layer_costs(nest, model.machine)
-    below = jnp.sum(jnp.maximum(1 - every, 0) ** 2, axis=(0, 1))
-    excess = jnp.sum(jnp.maximum(loads(nest, model.machine) - 1, 0) ** 2, axis=0)
-    repeat = model.layers.repeat
-    return Terms(costs.energy_pj * repeat, costs.cycles * repeat, below + excess)
-
-
-def loss_and_gradient(frame: Frame, model: Model, point: Array, orders: Array) -> tuple[Array, Array]:
+def loss_and_gradient(model: Model, point: Array, orders: Array) -> tuple[Array, Array]:
     """The loss ``[starts]``, and its gradient in the factors ``[free, starts, layers]``.
 
     .. math:: Loss = EDP + \\overline{EDP}\\, P, \\qquad
@@ -95,31 +71,32 @@ def loss_and_gradient(frame: Frame, model: Model, point: Array, orders: Array) -
     is the whole gradient. Compiling this takes a third of the time that a backward pass takes, and so does a step.
     """
 
-    def at(moved: Array) -> Terms:
-        return terms(frame, model, moved, orders)
+    def terms(point: Array) -> tuple[Array, Array, Array]:
+        """What each layer adds to energy, latency and penalties."""
+        every = every_factor(model, point)
+        nest = nest_of(model, acting(every), orders)
+        costs, repeat = layer_costs(nest, model.machine), model.layers.repeat
+        below = jnp.sum(jnp.maximum(1 - every, 0) ** 2, axis=(0, 1))
+        excess = jnp.sum(jnp.maximum(loads(nest, model.machine) - 1, 0) ** 2, axis=0)
+        return costs.energy_pj * repeat, costs.cycles * repeat, below + excess
 
-    def along(direction: Array) -> tuple[Terms, Terms]:
-        tangent = jnp.broadcast_to(direction[:, None, None], point.shape)
-        return cast("tuple[Terms, Terms]", jax.jvp(at, (point,), (tangent,)))
-
-    here, slopes = jax.vmap(along, out_axes=(None, 0))(jnp.eye(len(frame.free)))
+    directions = jnp.broadcast_to(jnp.eye(len(point))[..., None, None], (len(point), *point.shape))
+    along = jax.vmap(partial(jax.jvp, terms, (point,)), out_axes=(None, 0))
+    here, (d_energy, d_cycles, d_penalty) = along((directions,))
     energy_pj, cycles, penalty = (jnp.sum(part, axis=-1) for part in here)
-    cost = measure(model, energy_pj, cycles)
-    relative = model.exponents[0] * slopes.energy_pj / energy_pj[:, None]
-    relative += model.exponents[1] * slopes.cycles / cycles[:, None] + slopes.penalty
+    cost, (a, b) = measure(model, energy_pj, cycles), model.exponents
+    relative = a * d_energy / energy_pj[:, None] + b * d_cycles / cycles[:, None] + d_penalty
     return cost * (1 + penalty), cost[:, None] * relative
 
 
-@partial(jax.jit, static_argnames=("frame",))
-def descend(frame: Frame, model: Model, fixed: Fixed, state: State, count: int) -> State:
+@jax.jit
+def descend(model: Model, fixed: Fixed, state: State, count: int) -> State:
     """`count` steps of Adam."""
 
     def advance(_: Array, state: State) -> State:
-        point = to_point(model, state.variables, fixed.normalizers)
-        _, slope = loss_and_gradient(frame, model, point, fixed.orders)
+        _, slope = loss_and_gradient(model, state.variables * fixed.normalizers, fixed.orders)
         gradient = jnp.where(model.runs, slope * fixed.normalizers, 0) / fixed.scale[:, None]
         update, adam = _ADAM.update(gradient, state.adam)
-        variables = state.variables - fixed.learning_rate * cast("Array", update)
-        return State(variables, cast("optax.ScaleByAdamState", adam))
+        return State(state.variables - fixed.learning_rate * cast("Array", update), adam)
 
     return cast("State", jax.lax.fori_loop(0, count, advance, state))

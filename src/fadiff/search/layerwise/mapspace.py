@@ -8,9 +8,11 @@ not.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, cast
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 
 from fadiff.hardware import MachineArrays, Structure, pack_machine
@@ -20,7 +22,7 @@ from fadiff.schedule.capacity import tiles
 from fadiff.schedule.namespace import namespace
 from fadiff.schedule.nest import Members, Nest, product
 from fadiff.search.driver import EXPONENTS
-from fadiff.search.exact.conditions import Task
+from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.space import divisors, rank_table
 from fadiff.workload import DIMS
 
@@ -50,34 +52,28 @@ class RealNest(Nest):
         return self.mapping.factors[node][dim] * self.below[node][dim]
 
     def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
-        inner = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim} | dict.fromkeys(axes, True)
-        counted = [self.xp.ones_like(self.mapping.factors[0][dim])]
-        for node in self.nodes_of(dim):
-            member, factor = inner.get(node, False), self.mapping.factors[node][dim]
-            if member is not False:
-                counted.append(factor if member is True else self.xp.where(member, factor, 1))
-        return product(counted)
+        member = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim} | dict.fromkeys(axes, True)
+        nodes = [node for node in self.nodes_of(dim) if member.get(node, False) is not False]
+        factors = [self.xp.where(member[node], self.mapping.factors[node][dim], 1) for node in nodes]
+        return product([self.xp.ones_like(self.mapping.factors[0][dim]), *factors])
 
 
-class Frame(NamedTuple):
-    """What programs are compiled for."""
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Model:
+    """All that the cost of a point depends on: what programs are compiled for, and numbers."""
 
-    structure: Structure
-    free: tuple[tuple[int, int], ...]
+    structure: Structure = field(metadata={"static": True})
+    free: tuple[tuple[int, int], ...] = field(metadata={"static": True})
     """Node and dim of each free factor, in the order of rounding: axes, then memories, from the inside out."""
-    inner_orders: tuple[str, ...]
+    inner_orders: tuple[str, ...] = field(metadata={"static": True})
     """The loop order of each memory but the first."""
-
-
-class Model(NamedTuple):
-    """All numbers that the cost of a point depends on."""
-
     layers: LayerArrays
     """One layer of each kind; `repeat` counts all that run of the kind, and is 0 for padding."""
     machine: MachineArrays
-    runs: Bool[Array, "free 1 layers"]
+    runs: Bool[Any, "free 1 layers"]
     """Whether a free factor may differ from 1: its dim has more than one trip."""
-    exponents: Float[Array, " 2"]
+    exponents: Float[Any, " 2"]
     """The objective, energy^a * latency^b; a number, so that all objectives share a compiled program."""
 
 
@@ -85,11 +81,10 @@ class MapSpace(NamedTuple):
     """The points of a network on a machine."""
 
     task: Task
-    frame: Frame
     kind: Int[np.ndarray, " layers_of_the_network"]
     """The number of each layer's kind: its place among the layers of a point."""
-    mapped: tuple[tuple[int, str], ...]
-    """Number and name of the first layer of each kind of MAC layers."""
+    mapped: dict[int, Condition]
+    """The kinds of MAC layers by their number: the first layer of each, on its own."""
     exact: Model
     """The model that schedules are judged by."""
     internal: Model
@@ -101,26 +96,26 @@ class MapSpace(NamedTuple):
 def pack_mapspace(task: Task, objective: Objective = "edp") -> MapSpace:
     """Pack what the search needs."""
     workload, machine = task.workload, pack_machine(task.machine)
-    first, kind = np.unique(task.twin, return_inverse=True)
+    first = sorted(set(task.twin))
+    kind = np.searchsorted(first, task.twin)
     count = -(-len(first) // LAYER_STEP) * LAYER_STEP
-    padded: list[int] = np.resize(first, count).tolist()  # padding repeats the layers, none of which runs
+    padded = np.resize(first, count)  # padding repeats the layers, none of which runs
     packed = pack_layers(workload)
     repeat = np.bincount(kind, weights=np.asarray(packed.repeat), minlength=count)
-    layers = LayerArrays(*(values[..., padded] for values in packed))._replace(repeat=_array(repeat))
-    frame = Frame(task.machine.structure, free_factors(task), tuple(orders[0] for orders in task.space.orders[1:]))
-    runs = (np.asarray(layers.size) > 1) & (np.asarray(layers.is_mac) * repeat > 0)
-    free = runs[[d for _, d in frame.free]][:, None]
-    exact = Model(layers, machine, _array(free), _array(np.array(EXPONENTS[objective], dtype=np.float64)))
-    internal = exact._replace(machine=machine._replace(bits_spilled=machine.bits_o))
-    lists = [[divisors(workload.layers[i].dims[d])[::-1] for i in padded] for d in range(8)]
-    most = max(len(each) for row in lists for each in row)
-    table = np.array([[each + [0] * (most - len(each)) for each in row] for row in lists])
-    named = ((k, workload.layers[i]) for k, i in enumerate(padded[: len(first)]))
-    mapped = tuple((k, layer.name) for k, layer in named if layer.is_mac)
-    return MapSpace(task, frame, kind, mapped, exact, internal, table)
+    layers = LayerArrays(*(values[..., padded] for values in packed))._replace(repeat=repeat)
+    free, inner_orders = _free_factors(task), tuple(orders[0] for orders in task.space.orders[1:])
+    runs = ((np.asarray(layers.size) > 1) & (np.asarray(layers.is_mac) * repeat > 0))[[d for _, d in free]][:, None]
+    exponents = np.array(EXPONENTS[objective], dtype=np.float64)
+    exact = Model(task.machine.structure, free, inner_orders, layers, machine, runs, exponents)
+    internal = replace(exact, machine=machine._replace(bits_spilled=machine.bits_o))
+    lists = [divisors(int(size))[::-1] for size in np.asarray(layers.size).flat]
+    table = np.array([*zip_longest(*lists, fillvalue=0)]).T.reshape(8, count, -1)
+    named = enumerate(workload.layers[i] for i in first)
+    mapped = {k: task.alone(layer.name) for k, layer in named if layer.is_mac}
+    return MapSpace(task, kind, mapped, exact, internal, table)
 
 
-def free_factors(task: Task) -> tuple[tuple[int, int], ...]:
+def _free_factors(task: Task) -> tuple[tuple[int, int], ...]:
     """Nodes and dims of the free factors: useful nodes below the first memory, in the order of rounding.
 
     As published for Gemmini, a memory that brings W and I to the memory of sums has no loops of its own.
@@ -135,41 +130,38 @@ def free_factors(task: Task) -> tuple[tuple[int, int], ...]:
     return tuple((node, d) for node in nodes for d, dim in enumerate(DIMS) if node in task.space.nodes[dim])
 
 
-def every_factor(frame: Frame, model: Model, point: Array) -> Array:
+def every_factor(model: Model, point: Float[Any, "free *batch layers"]) -> Array:
     """``[nodes, 8, ..., layers]`` all factors of points ``[free, ..., layers]``; the first memory's are quotients."""
     xp = namespace(point)
     one = xp.ones_like(point[0])
-    rows = [[one] * 8 for _ in frame.structure.keeps]
-    for factor, (node, d) in zip(point, frame.free, strict=True):
+    rows = [[one] * 8 for _ in model.structure.keeps]
+    for factor, (node, d) in zip(point, model.free, strict=True):
         rows[node][d] = factor
     rows[0] = [model.layers.size[d] / product([row[d] for row in rows]) for d in range(8)]
     return xp.stack([xp.stack(row) for row in rows])
 
 
-def nest_of(frame: Frame, model: Model, factors: Array, orders: Array) -> Nest:
+def nest_of(model: Model, factors: Array, orders: Int[Any, "*batch layers"]) -> Nest:
     """The nests of `factors` ``[nodes, 8, ..., layers]``; `orders` ``[..., layers]`` are numbers into ORDERS."""
-    xp = namespace(factors)
     none, nothing = model.layers.repeat * 0, model.layers.size * 0
     unfused = Fusion(nothing + 1, nothing, model.layers.size, none, none, none, none + 1, none, none)
-    inner = [rank_table((order,)).reshape(8, *([1] * (factors.ndim - 2))) for order in frame.inner_orders]
-    rank = (xp.asarray(rank_table(ORDERS))[:, orders], *(xp.asarray(table) for table in inner))
-    return RealNest(frame.structure, model.layers, MappingArrays(factors, rank), unfused, alone=True)
+    first, *inner = (namespace(factors).asarray(rank_table(each)) for each in (ORDERS, *zip(model.inner_orders)))
+    rank = (first[:, orders], *inner)
+    return RealNest(model.structure, model.layers, MappingArrays(factors, rank), unfused, alone=True)
 
 
 def loads(nest: Nest, machine: MachineArrays) -> Array:
     """``[places, ..., layers]`` shares of each axis and of each memory that a layer needs; above 1 it does not fit."""
-    structure = nest.structure
+    structure, held = nest.structure, tiles(nest, machine).running
     lanes = [nest.spread(range(8), (axis,)) / machine.lanes[i] for i, axis in enumerate(structure.axes)]
-    held = tiles(nest, machine).running
-    none = nest.xp.zeros_like(nest.mapping.factors[0][0])
     needs = [
-        sum((size for (where, _), size in held.items() if where == memory), none) / machine.usable_bytes[i + 1]
+        sum(size for (where, _), size in held.items() if where == memory) / machine.usable_bytes[i + 1]
         for i, memory in enumerate(structure.memories[1:])
     ]
     return nest.xp.stack([*lanes, *needs])
 
 
-def measure(model: Model, energy_pj: Array, cycles: Array) -> Array:
+def measure(model: Model, energy_pj: Float[Any, "*batch"], cycles: Float[Any, "*batch"]) -> Any:  # noqa: ANN401
     """The cost that is minimized: EDP (uJ * cycles), energy (uJ) or latency (cycles)."""
     return (energy_pj * 1e-6) ** model.exponents[0] * cycles ** model.exponents[1]
 
@@ -177,15 +169,11 @@ def measure(model: Model, energy_pj: Array, cycles: Array) -> Array:
 def to_schedule(space: MapSpace, point: Int[np.ndarray, "free layers"], orders: Int[np.ndarray, " layers"]) -> Schedule:
     """The schedule of one start. Nothing is fused."""
     workload = space.task.workload
-    whole = np.asarray(every_factor(space.frame, space.exact, _array(point.astype(np.float64))))
+    whole = np.asarray(every_factor(space.exact, point.astype(np.float64)))
     by_kind = {
-        k: unpack_mapping(whole[:, :, k], (1,) * 8, (ORDERS[int(orders[k])], *space.frame.inner_orders))
-        for k, _ in space.mapped
+        k: unpack_mapping(whole[:, :, k], (1,) * 8, (ORDERS[int(orders[k])], *space.exact.inner_orders))
+        for k in space.mapped
     }
-    layers = zip(workload.layers, space.kind.tolist(), strict=True)
-    mappings = {layer.name: by_kind[k] for layer, k in layers if layer.is_mac}
+    kinds = zip(workload.layers, space.kind.tolist(), strict=True)
+    mappings = {layer.name: by_kind[k] for layer, k in kinds if k in by_kind}
     return Schedule(workload, space.task.machine, tuple(Group((name,)) for name in workload.topological), mappings)
-
-
-def _array(values: object) -> Array:
-    return cast("Array", values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, cast
 
 import jax
@@ -13,16 +13,13 @@ from fadiff.search.deadline import OutOfTimeError
 from fadiff.search.driver import Status
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
-from fadiff.search.layerwise.descent import Fixed, State, descend, init, to_point
-from fadiff.search.layerwise.mapspace import MapSpace, Model, pack_mapspace, to_schedule
+from fadiff.search.layerwise.descent import Fixed, State, descend, init
+from fadiff.search.layerwise.mapspace import MapSpace, pack_mapspace, to_schedule
 from fadiff.search.layerwise.points import choose_orders, repair, round_point
-from fadiff.search.layerwise.starts import Start, normalizers, rounds
+from fadiff.search.layerwise.starts import normalizers, rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from jax import Array
-    from jaxtyping import Float
 
     from fadiff.hardware import Machine
     from fadiff.search.driver import Incumbent, Settings
@@ -73,8 +70,22 @@ def layerwise(
         raise OutOfTimeError
     random = np.random.default_rng(settings.seed)
     units, count = normalizers(space), settings.restarts or own.starts
+    marks = {*range(0, own.steps, own.round_every), *range(0, own.steps, _STEPS_PER_CHUNK), own.steps}
     for starts in islice(rounds(space, random, incumbent.best.schedule, count, own.reject_over), own.rounds):
-        yield from _one_round(space, starts, units, incumbent, own)
+        points, orders, costs = map(np.stack, zip(*starts, strict=True))
+        state, legal = init(points.swapaxes(0, 1) / units), None
+        for begin, end in pairwise(sorted(marks)):
+            fixed = Fixed(units, orders, costs, own.learning_rate)
+            state = cast("State", descend(space.internal, fixed, state, end - begin))
+            # Programs run behind Python's back; the driver's clock must not.
+            jax.block_until_ready(state.variables)
+            if end % own.round_every == 0 or end == own.steps:
+                # Descent goes on from the rounded point, with Adam's state kept.
+                point = round_point(space, np.asarray(state.variables * units, dtype=np.float64))
+                state = state._replace(variables=point / units)
+                orders, _ = choose_orders(space, space.internal, point, orders)
+                legal = _offer(space, point, orders, incumbent)
+            yield Status("descend", end, own.steps, legal_share=legal)
 
 
 def layerwise_tuned(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
@@ -84,44 +95,10 @@ def layerwise_tuned(workload: Workload, machine: Machine, settings: Settings, in
     yield from exact.polish()
 
 
-def _one_round(
-    space: MapSpace,
-    starts: list[Start],
-    units: Float[np.ndarray, "free 1 1"],
-    incumbent: Incumbent,
-    own: LayerwiseSettings,
-) -> Iterator[Status]:
-    """Descend from every start, rounding on the way. Descent goes on from the rounded point, with Adam's state kept."""
-    internal: Model = jax.tree.map(_narrow, space.internal)
-    orders, scale = np.stack([start.orders for start in starts]), np.array([start.cost for start in starts])
-    state, legal = init(_narrow(np.stack([start.point for start in starts], axis=1) / units)), None
-    for begin in range(0, own.steps, own.round_every):
-        end = min(begin + own.round_every, own.steps)
-        fixed = Fixed(_narrow(units), cast("Array", orders), _narrow(scale), own.learning_rate)
-        for step in range(begin, end, _STEPS_PER_CHUNK):
-            count = min(_STEPS_PER_CHUNK, end - step)
-            state = cast("State", descend(space.frame, internal, fixed, state, count))
-            # Programs run behind Python's back; the driver's clock must not.
-            jax.block_until_ready(state.variables)
-            if step + count < end:
-                yield Status("descend", step + count, own.steps, legal_share=legal)
-        reached = np.asarray(to_point(internal, state.variables, fixed.normalizers), dtype=np.float64)
-        point = round_point(space, reached)
-        orders, _ = choose_orders(space, space.internal, point, orders)
-        state = state._replace(variables=_narrow(point / units))
-        legal = _offer(space, point, orders, incumbent)
-        yield Status("descend", end, own.steps, legal_share=legal)
-
-
 def _offer(space: MapSpace, point: Point, orders: Orders, incumbent: Incumbent) -> float:
     """Repair a rounded point, and offer it in the orders that the exact model prefers; the share that was legal."""
     repaired = repair(space, point, orders)
     best, _ = choose_orders(space, space.exact, repaired, orders)
-    for start in range(point.shape[1]):
-        incumbent.offer(to_schedule(space, repaired[:, start], best[start]))
+    for start, chosen in enumerate(best):
+        incumbent.offer(to_schedule(space, repaired[:, start], chosen))
     return float((repaired == point).all(axis=(0, 2)).mean())
-
-
-def _narrow(values: object) -> Array:
-    wide = np.asarray(values)
-    return cast("Array", wide.astype(np.float32) if wide.dtype == np.float64 else wide)

@@ -5,15 +5,16 @@ Rounding and the choice of orders are DOSA's. Repair is not: its hardware grows 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fadiff.cost.model import layer_costs
 from fadiff.search.layerwise.mapspace import ORDERS, MapSpace, Model, every_factor, loads, measure, nest_of
+from fadiff.search.space import prime_factors
 
 if TYPE_CHECKING:
-    from jax import Array
     from jaxtyping import Float, Int
 
     from fadiff.schedule.nest import Nest
@@ -28,7 +29,7 @@ def round_point(space: MapSpace, point: Float[np.ndarray, "free starts layers"])
     """
     left = np.broadcast_to(space.divisors[:, None, :, 0], (8, *point.shape[1:])).copy()
     rounded = np.ones(point.shape, dtype=np.int64)
-    for i, (_, d) in enumerate(space.frame.free):
+    for i, (_, d) in enumerate(space.exact.free):
         choices = space.divisors[d]
         wish = np.floor(np.maximum(point[i], 1) + 0.5)[..., None]
         divides = (choices > 0) & (left[d][..., None] % np.maximum(choices, 1) == 0)
@@ -46,7 +47,7 @@ def choose_orders(
 
     Layer by layer, beginning with `orders`, the one with the lowest predicted cost of the whole network is kept.
     """
-    nest = _nest(space, model, point[:, None], np.arange(len(ORDERS))[:, None, None])
+    nest = _nest(model, point[:, None], np.arange(len(ORDERS))[:, None, None])
     costs = layer_costs(nest, model.machine)
     # ``[energy and cycles, orders, starts, layers]``
     parts = np.stack(np.broadcast_arrays(costs.energy_pj, costs.cycles)) * np.asarray(model.layers.repeat)
@@ -54,9 +55,9 @@ def choose_orders(
     sums = np.take_along_axis(parts, chosen[None, None], axis=1)[:, 0].sum(axis=-1)
     for layer in range(chosen.shape[1]):
         tried = sums[:, None] - parts[:, chosen[:, layer], starts, layer][:, None] + parts[..., layer]
-        chosen[:, layer] = np.asarray(measure(model, *cast("Array", tried))).argmin(axis=0)
+        chosen[:, layer] = np.asarray(measure(model, *tried)).argmin(axis=0)
         sums = tried[:, chosen[:, layer], starts]
-    return chosen, np.asarray(measure(model, *cast("Array", sums)))
+    return chosen, np.asarray(measure(model, *sums))
 
 
 def repair(space: MapSpace, point: Point, orders: Orders) -> Point:
@@ -65,37 +66,27 @@ def repair(space: MapSpace, point: Point, orders: Orders) -> Point:
     A layer that does not fit gives up one prime factor after another to the first memory. Of all factors that take part
     in something overfull, each divided by its smallest prime, the one is taken that leaves the layer the lowest cost.
     """
-    moves = np.eye(len(point), dtype=bool)[..., None, None]
+    model, moves = space.exact, np.eye(len(point), dtype=bool)[..., None, None]
     while True:
-        now, _ = _priced(space, point[:, None], orders)
+        now = np.asarray(loads(_nest(model, point[:, None], orders), model.machine))
         if not (over := now > 1).any():
             return point
-        tried = np.where(moves, (point // _smallest_primes(space, point))[:, None], point[:, None])
-        then, price = _priced(space, tried, orders)
-        helps = (over & (then < now)).any(axis=0)
+        tried = np.where(moves, (point // _smallest_prime(point))[:, None], point[:, None])
+        nest = _nest(model, tried, orders)
+        costs = layer_costs(nest, model.machine)
+        price = measure(model, costs.energy_pj, costs.cycles)
+        helps = (over & (np.asarray(loads(nest, model.machine)) < now)).any(axis=0)
         best = np.where(helps, price, np.inf).argmin(axis=0)
         shrunk = np.take_along_axis(tried, best[None, None], axis=1)[:, 0]
         point = np.where(over.any(axis=(0, 1)), shrunk, point)
 
 
-def _priced(
-    space: MapSpace, point: Int[np.ndarray, "free moves starts layers"], orders: Orders
-) -> tuple[Float[np.ndarray, "places moves starts layers"], Float[np.ndarray, "moves starts layers"]]:
-    """What layers on their own need, and their cost."""
-    nest = _nest(space, space.exact, point, orders[None])
-    costs = layer_costs(nest, space.exact.machine)
-    price = measure(space.exact, costs.energy_pj, costs.cycles)
-    return np.asarray(loads(nest, space.exact.machine)), np.asarray(price)
+@partial(np.vectorize, otypes=[np.int64])
+@cache
+def _smallest_prime(number: int) -> int:
+    """The smallest prime in a number; 1 in 1."""
+    return min(prime_factors(number), default=(1, 0))[0]
 
 
-def _nest(space: MapSpace, model: Model, point: Int[np.ndarray, "free *batch layers"], orders: Orders) -> Nest:
-    factors = every_factor(space.frame, model, cast("Array", point.astype(np.float64)))
-    return nest_of(space.frame, model, factors, cast("Array", orders))
-
-
-def _smallest_primes(space: MapSpace, point: Point) -> Point:
-    """The smallest prime in every factor (1 in 1): the least divisor of its size, above 1, that divides it."""
-    choices = space.divisors[[d for _, d in space.frame.free]][:, None]
-    divides = (choices > 1) & (point[..., None] % np.maximum(choices, 1) == 0)
-    least = np.where(divides, choices, np.iinfo(np.int64).max).min(axis=-1)
-    return np.where(point > 1, least, 1)
+def _nest(model: Model, point: Int[np.ndarray, "free *batch layers"], orders: Orders) -> Nest:
+    return nest_of(model, every_factor(model, point.astype(np.float64)), orders)

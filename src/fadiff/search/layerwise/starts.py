@@ -16,8 +16,7 @@ from fadiff.search.layerwise.mapspace import MapSpace
 from fadiff.search.layerwise.points import choose_orders, repair, round_point
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from collections.abc import Mapping as MappingOf
+    from collections.abc import Iterator
 
     from jaxtyping import Float, Int
 
@@ -44,7 +43,8 @@ def rounds(
 
     A start is rejected when it costs over `reject_over` times the best start so far.
     """
-    found = _legal(space, _from_schedule(space, greedy))
+    names = [space.task.layer(condition).name for condition in space.mapped.values()]
+    found = _legal(space, _to_point(space, np.array([[greedy.mappings[name].factors for name in names]])))
     most = reject_over * found[0].cost
     while True:
         for _ in range(MOST_DRAWS):
@@ -61,15 +61,11 @@ def normalizers(space: MapSpace) -> Float[np.ndarray, "free 1 1"]:
 
     As in DOSA, where machines differ, these are mappings for memories of any size.
     """
-    largest = np.ones(len(space.frame.free))
-    for _, name in space.mapped:
-        condition = space.task.alone(name)
-        lanes = full_array(space.task, condition).factors
-        left = np.ceil(np.array(condition.tile) / lanes.prod(axis=0))
-        axes = space.frame.structure.axes
-        mine = [lanes[node, d] if node in axes else left[d] for node, d in space.frame.free]
-        largest = np.maximum(largest, mine)
-    return largest[:, None, None]
+    lanes = np.array([full_array(space.task, condition).factors for condition in space.mapped.values()])
+    left = np.ceil(np.array([condition.tile for condition in space.mapped.values()]) / lanes.prod(axis=1))
+    axes = space.exact.structure.axes
+    most = [(lanes[:, node, d] if node in axes else left[:, d]).max() for node, d in space.exact.free]
+    return np.array(most)[:, None, None]
 
 
 def draw(space: MapSpace, random: np.random.Generator, count: int) -> Point:
@@ -77,32 +73,22 @@ def draw(space: MapSpace, random: np.random.Generator, count: int) -> Point:
 
     The axes are filled as far as sizes allow. Each prime factor that is left goes to a useful memory.
     """
-    conditions = {k: space.task.alone(name) for k, name in space.mapped}
-    drawn = [
-        {k: scattered(space.task, condition, random).factors for k, condition in conditions.items()}
-        for _ in range(count)
-    ]
-    return _to_point(space, drawn)
+    conditions = space.mapped.values()
+    drawn = [[scattered(space.task, condition, random).factors for condition in conditions] for _ in range(count)]
+    return _to_point(space, np.array(drawn))
 
 
-def _from_schedule(space: MapSpace, schedule: Schedule) -> Point:
-    """The mappings of a schedule as a point of one start."""
-    return _to_point(space, [{k: np.array(schedule.mappings[name].factors) for k, name in space.mapped}])
-
-
-def _to_point(space: MapSpace, mappings: Sequence[MappingOf[int, Float[np.ndarray, "nodes 8"]]]) -> Point:
-    """Mappings by kind, one of each per start, as a point.
+def _to_point(space: MapSpace, mappings: Float[np.ndarray, "starts mapped nodes 8"]) -> Point:
+    """Mappings of every kind of MAC layers as a point.
 
     Loops that are not free go to the next memory further in where they are, and all are rounded.
     """
-    free, memories = space.frame.free, space.frame.structure.memories
+    free, memories = space.exact.free, space.exact.structure.memories
     point = np.ones((len(free), len(mappings), space.divisors.shape[1]))
     for i, (node, d) in enumerate(free):
         outer = max((n for n in memories if n < node and (n, d) in free), default=0)
         taken = [n for n in memories if outer < n < node] if node in memories else []
-        for start, by_kind in enumerate(mappings):
-            for k, factors in by_kind.items():
-                point[i, start, k] = factors[[node, *taken], d].prod()
+        point[i][:, list(space.mapped)] = mappings[:, :, [node, *taken], d].prod(axis=-1)
     return round_point(space, point)
 
 
