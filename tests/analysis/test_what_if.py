@@ -17,7 +17,7 @@ from fadiff.hardware import Axis, load_machine, row_bits, word_pj
 from fadiff.schedule import Schedule
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
-from fadiff.search.explain.remap import remapped
+from fadiff.search.explain.climbs import remapped
 from search.networks import (
     EYERISS,
     GEMMINI,

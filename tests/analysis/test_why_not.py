@@ -12,8 +12,8 @@ from fadiff.analysis.why_not import why_not
 from fadiff.cost import evaluate
 from fadiff.hardware import load_machine
 from fadiff.search import greedy
+from fadiff.search.explain.climbs import remapped
 from fadiff.search.explain.reasons import verdicts
-from fadiff.search.explain.remap import remapped
 from search.networks import EYERISS, GEMMINI, NETWORKS, PLAIN, SIMBA, mac, machine_with, network, sized
 
 CASES = [*((name, GEMMINI) for name in NETWORKS), ("residual", EYERISS), ("attention", SIMBA), ("residual", PLAIN)]

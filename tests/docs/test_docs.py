@@ -23,8 +23,7 @@ from fadiff.hardware.nodes_file import MemoryFileModel, NodesFileModel
 from fadiff.reproduce.experiment import with_section
 from fadiff.schedule.capacity import needs
 from fadiff.schedule.rules import RULES, Examined
-from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import Incumbent, Settings, Status
+from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status
 from fadiff.search.evolutionary.genetic import GeneticSettings
 from fadiff.search.layerwise import LayerwiseSettings
 from fadiff.search.optimize import METHODS

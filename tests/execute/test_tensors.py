@@ -8,8 +8,7 @@ import pytest
 from execute.builders import add, mac
 from fadiff.execute.mac_run import product
 from fadiff.execute.operands import Inputs, Part, Tile
-from fadiff.execute.reference import direct_output
-from fadiff.execute.tensors import Tensors, residues, resized
+from fadiff.execute.tensors import Tensors, direct_output, residues, resized
 from fadiff.workload import Dims, Workload
 
 

@@ -8,8 +8,17 @@ from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
 from fadiff.schedule import Mapping
 from fadiff.search import driver, greedy
-from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import OBJECTIVES, Incumbent, Settings, Status, TracePoint, price_weights, score, search
+from fadiff.search.driver import (
+    OBJECTIVES,
+    Incumbent,
+    OutOfTimeError,
+    Settings,
+    Status,
+    TracePoint,
+    price_weights,
+    score,
+    search,
+)
 from search.networks import GEMMINI, MACHINES, NETWORKS, dims, group, machine_with, sized
 
 WORKLOAD = NETWORKS["feed_forward"]

@@ -11,8 +11,7 @@ from fadiff.schedule import Schedule
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.exact.conditions import Task
-from fadiff.search.explain.climbs import started
-from fadiff.search.explain.present import present_rows, start_of
+from fadiff.search.explain.climbs import present_rows, start_of, started
 from search.networks import EYERISS, GEMMINI, NETWORKS, SIMBA, dims, group, mac, network, sized
 
 

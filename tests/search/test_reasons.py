@@ -7,8 +7,8 @@ import pytest
 from fadiff.cost import evaluate
 from fadiff.hardware import Axis, Machine, load_machine
 from fadiff.search import greedy
+from fadiff.search.explain.climbs import remapped
 from fadiff.search.explain.reasons import verdicts
-from fadiff.search.explain.remap import remapped
 from search.networks import (
     DRAM,
     GEMMINI,

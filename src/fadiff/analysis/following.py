@@ -22,8 +22,7 @@ import numpy as np
 from fadiff.search.driver import price_weights
 from fadiff.search.exact.conditions import Room, Task
 from fadiff.search.exact.menus import Menu, Row
-from fadiff.search.explain.climbs import after_moves, chunks, started
-from fadiff.search.explain.present import present_rows
+from fadiff.search.explain.climbs import after_moves, chunks, present_rows, started
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -26,7 +26,7 @@ from fadiff.cost.model import layer_costs
 from fadiff.hardware import Memory, pack_machine, row_bits, word_pj
 from fadiff.schedule.arrays import pack_layers, pack_schedule
 from fadiff.schedule.nest import Nest
-from fadiff.search.explain.remap import remapped
+from fadiff.search.explain.climbs import remapped
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation

@@ -7,9 +7,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fadiff.execute.group import GroupRun
-from fadiff.execute.reference import direct_output
 from fadiff.execute.result import Execution, ExecutionError, LayerRun, Mismatch, Peak
-from fadiff.execute.tensors import Tensors, Words
+from fadiff.execute.tensors import Tensors, Words, direct_output
 from fadiff.schedule import Schedule
 
 Progress = Callable[[str, int, int], None]

@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
 from fadiff.schedule.rules import violations
-from fadiff.search.deadline import OutOfTimeError
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
     from fadiff.workload import Workload
+
+
+class OutOfTimeError(Exception):
+    """The budget ended in the middle of a step; the incumbent stands."""
+
 
 Objective = Literal["edp", "energy", "latency"]
 OBJECTIVES: tuple[Objective, ...] = ("edp", "energy", "latency")

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.search import gradient
-from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import Incumbent, Method, Settings, Status
+from fadiff.search.driver import Incumbent, Method, OutOfTimeError, Settings, Status
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import Start
 from fadiff.search.exact.method import ExactSearch
-from fadiff.search.gradient.decode import decode_groups
+from fadiff.search.gradient.descent import decode_groups
 from fadiff.search.gradient.settings import anneal
 
 if TYPE_CHECKING:

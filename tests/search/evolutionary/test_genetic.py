@@ -15,9 +15,8 @@ from fadiff.schedule.rules import violations
 from fadiff.search.driver import Incumbent, Settings, search
 from fadiff.search.evolutionary import genetic as genetic_module
 from fadiff.search.evolutionary.breeding import Breeder, Chances
-from fadiff.search.evolutionary.genetic import GeneticSettings, genetic
+from fadiff.search.evolutionary.genetic import GeneticSettings, Island, Rates, genetic
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS
-from fadiff.search.evolutionary.island import Island, Rates
 from fadiff.search.greedy import greedy
 from fadiff.workload import DIMS
 from search.evolutionary.populations import CHIP, encoding_of, random_rows, repair_of

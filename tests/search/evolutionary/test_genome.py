@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff.search.evolutionary.features import Features
+from fadiff.search.evolutionary.bayesian import Features
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS
 from fadiff.search.exact.plans import bonds
 from fadiff.search.greedy import greedy

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from fadiff.cost import evaluate
 from fadiff.hardware import builtin_machines, load_machine
 from fadiff.schedule import Trips
-from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import OBJECTIVES, Incumbent, Settings, score
+from fadiff.search.driver import OBJECTIVES, Incumbent, OutOfTimeError, Settings, score
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding
 from fadiff.search.evolutionary.repair import Judge, Repair
 from fadiff.search.exact.conditions import Task

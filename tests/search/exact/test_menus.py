@@ -7,8 +7,7 @@ import pytest
 
 from fadiff.cost import evaluate
 from fadiff.search import greedy
-from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import price_weights
+from fadiff.search.driver import OutOfTimeError, price_weights
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import (
     LITTLE_ROOM,

@@ -8,10 +8,9 @@ from fadiff.schedule import Group
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.driver import price_weights
-from fadiff.search.exact.assemble import cut, fill, to_schedule
+from fadiff.search.exact.assemble import cut, fill, polish, to_schedule
 from fadiff.search.exact.menus import grouped, size_of
 from fadiff.search.exact.plans import alone, plans
-from fadiff.search.exact.polish import polish
 from search.exact.rows import rough_menus, task_of
 from search.networks import GEMMINI, NETWORKS, add, group, network, sized
 

@@ -5,7 +5,7 @@ import numpy as np
 from fadiff.schedule.tiling import group_tiling, inner_edges
 from fadiff.search.exact.conditions import Task
 from fadiff.search.gradient import Proposals
-from fadiff.search.gradient.decode import decode_groups
+from fadiff.search.gradient.descent import decode_groups
 from search.gradient.toys import ROOMY, chain, residual
 from search.networks import sized
 

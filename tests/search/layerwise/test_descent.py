@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from fadiff.search.layerwise.descent import Fixed, acting, descend, init, loss_and_gradient
-from fadiff.search.layerwise.points import choose_orders, round_point
-from fadiff.search.layerwise.starts import normalizers
+from fadiff.search.layerwise.points import choose_orders, normalizers, round_point
 from fadiff.workload import DIMS
 from search.layerwise.dosa import MIXED, SMALL, STARTS, cost_and_penalty, ones, place, space_of, stationary
 from search.networks import GEMMINI, mac, network, sized

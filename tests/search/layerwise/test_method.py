@@ -9,14 +9,12 @@ import pytest
 from fadiff.cost.checked import save_schedule
 from fadiff.hardware import load_machine
 from fadiff.schedule.rules import violations
-from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import OBJECTIVES, Incumbent, Settings, Status, search
+from fadiff.search.driver import OBJECTIVES, Incumbent, OutOfTimeError, Settings, Status, search
 from fadiff.search.greedy import greedy
 from fadiff.search.layerwise import LayerwiseSettings, layerwise, layerwise_tuned
 from fadiff.search.layerwise import method as method_module
 from fadiff.search.layerwise.mapspace import ORDERS
-from fadiff.search.layerwise.points import choose_orders
-from fadiff.search.layerwise.starts import draw, rounds
+from fadiff.search.layerwise.points import choose_orders, draw, rounds
 from fadiff.workload import Dims
 from search.layerwise.dosa import MIXED, SMALL, STARTS, space_of
 from search.networks import GEMMINI, NETWORKS, add, network, sized

@@ -13,8 +13,7 @@ from fadiff.schedule.rules import violations
 from fadiff.search.driver import OBJECTIVES
 from fadiff.search.greedy import greedy
 from fadiff.search.layerwise.mapspace import ORDERS, to_schedule
-from fadiff.search.layerwise.points import choose_orders, repair, round_point
-from fadiff.search.layerwise.starts import draw, normalizers, rounds
+from fadiff.search.layerwise.points import choose_orders, draw, normalizers, repair, round_point, rounds
 from fadiff.workload import DIMS, Dims
 from search.layerwise.dosa import MIXED, SMALL, STARTS, ones, place, space_of, stationary
 from search.networks import EYERISS, GEMMINI, MACHINES, NETWORKS, mac, network, sized

@@ -12,12 +12,11 @@ from fadiff.cost.evaluate import evaluate
 from fadiff.schedule.rules import violations
 from fadiff.schedule.tiling import group_tiling
 from fadiff.search.driver import Objective, price_weights
-from fadiff.search.exact.assemble import Filled, fill, to_schedule
+from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.menus import Menu, alone, grouped, size_of, start_from
 from fadiff.search.exact.plans import Plan, Run
 from fadiff.search.exact.plans import alone as plan_alone
-from fadiff.search.exact.polish import polish
 from fadiff.search.greedy import greedy
 
 if TYPE_CHECKING:

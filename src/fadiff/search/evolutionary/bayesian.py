@@ -1,7 +1,7 @@
 """Bayesian optimization with a Gaussian process and log expected improvement, from BoTorch.
 
 *Over what.* The genomes of the genetic algorithm, with layers of the same shape alike, as points of a unit cube
-(:mod:`fadiff.search.evolutionary.features`): some 250 dims for ResNet-18 on a Gemmini. A genome is repaired and
+(:class:`Features`): some 250 dims for ResNet-18 on a Gemmini. A genome is repaired and
 priced like every other method's (:mod:`fadiff.search.evolutionary.repair`), and stands in the data as the repaired
 one.
 
@@ -25,9 +25,11 @@ import numpy as np
 
 from fadiff.search.driver import Incumbent, Settings, Status
 from fadiff.search.evolutionary.breeding import Breeder, Chances
-from fadiff.search.evolutionary.features import Features
+from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, WISHES, Encoding
 from fadiff.search.evolutionary.repair import Judge
 from fadiff.search.greedy import greedy
+from fadiff.search.space import rank_table
+from fadiff.workload import DIMS
 
 with warnings.catch_warnings():
     # A library below BoTorch compiles a few functions on import, in a way that newer versions of PyTorch regret.
@@ -35,11 +37,51 @@ with warnings.catch_warnings():
     from fadiff.search.evolutionary.gaussian import Surrogate
 
 if TYPE_CHECKING:
-    from jaxtyping import Int
+    from jaxtyping import Float, Int
 
     from fadiff.hardware import Machine
     from fadiff.search.evolutionary.genome import GeneRows
     from fadiff.workload import Workload
+
+_ORDERED = [DIMS.index(dim) for dim in "KNCP"]
+"""Dims whose ranks tell an order: one of each class of loops, and P, which runs inside Q or outside."""
+
+
+class Features:
+    """The points of an encoding's genomes."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        task = encoding.task
+        twin = np.array(task.twin)
+        first = np.unique(twin)
+        useful = [(node - 1, d) for d, dim in enumerate(DIMS) for node in task.space.nodes[dim][1:]]
+        placed = [(layer, node, d) for layer in first for node, d in useful if encoding.size[layer, d] > 1]
+        self._factor = tuple(np.array(placed, dtype=np.int64).reshape(-1, 3).T)
+        self._log_size = np.log(encoding.size[self._factor[0], self._factor[2]])
+        self.mapped = first[encoding.is_mac[first]]
+        """Numbers of the distinct layers that have a mapping."""
+        self._rank = {m: rank_table(orders) for m, orders in enumerate(task.space.orders) if len(orders) > 1}
+        self._wish = tuple(np.argwhere(encoding.wishes & np.isin(np.arange(twin.size), first)[:, None]).T)
+        self._most = np.array([*[SHARES] * (WISHES - 1), 1])[self._wish[1]]
+        numbers = encoding.genes(np.arange(encoding.owner.size)[None])
+        shared = [genes[0, twin].ravel() for genes in numbers[:3]]
+        self._same = np.concatenate([*shared, numbers.strength[0]])
+        """``[genes]`` the gene of the first layer of the same shape."""
+
+    def __call__(self, rows: GeneRows) -> Float[np.ndarray, "individuals dims"]:
+        """The points; of layers of the same shape they say what the first does."""
+        genomes = self.encoding.genes(rows)
+        parts = [np.log(genomes.factors[:, *self._factor]) / self._log_size]
+        for memory, rank in self._rank.items():
+            parts.append(rank[_ORDERED][:, genomes.order[:, self.mapped, memory]].swapaxes(0, 1) / (len(DIMS) - 1))
+        parts.append(genomes.wish[:, *self._wish] / self._most)
+        parts.append(genomes.strength[:, self.encoding.fusible] / (STRENGTHS - 1))
+        return np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1).clip(0, 1)
+
+    def tied(self, rows: GeneRows) -> GeneRows:
+        """The genomes with all layers of a shape like the first."""
+        return rows.take(self._same, axis=1)
 
 
 @dataclass(frozen=True)

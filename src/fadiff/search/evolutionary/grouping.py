@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from fadiff.search.deadline import OutOfTimeError
+from fadiff.search.driver import OutOfTimeError
 from fadiff.search.evolutionary.fitting import Rows
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes
 from fadiff.search.exact.plans import Plan, Run, alone, bonds, split

@@ -18,8 +18,7 @@ import numpy as np
 
 from fadiff.schedule import Mapping, Schedule
 from fadiff.schedule.arrays import unpack_mapping
-from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import EXPONENTS
+from fadiff.search.driver import EXPONENTS, OutOfTimeError
 from fadiff.search.evolutionary.fitting import Fitted, Frame, Mapped, Rows, fit
 from fadiff.search.evolutionary.genome import STRENGTHS, Encoding
 from fadiff.search.evolutionary.grouping import Grouping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
-from fadiff.search.deadline import OutOfTimeError
+from fadiff.search.driver import OutOfTimeError
 from fadiff.search.exact.climb import Mapped, Rows, climb
 from fadiff.search.exact.conditions import Condition, Room, Task
 from fadiff.search.space import prime_factors

@@ -13,12 +13,11 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from fadiff.search.driver import Incumbent, Settings, Status, Weights, price_weights
-from fadiff.search.exact.assemble import Filled, cut, to_schedule
+from fadiff.search.exact.assemble import Filled, cut, polish, to_schedule
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import Hints, Menus, alone, climbed_from, grouped, join, starts_of, subset
 from fadiff.search.exact.plans import Plan, conditions_of, plans
 from fadiff.search.exact.plans import alone as plan_alone
-from fadiff.search.exact.polish import polish
 
 if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation

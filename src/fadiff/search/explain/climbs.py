@@ -1,4 +1,4 @@
-"""Climbs without a compiled program: a few layers, from mappings that are good already.
+"""What becomes of a finished schedule: climbs from its own mappings, also on another machine.
 
 Moves and prices are those of :mod:`fadiff.search.exact`, in NumPy and 64 bits. Near an optimum most layers stop
 after a round or two, and compiling the search's own program would take longer than all of them together.
@@ -7,20 +7,30 @@ after a round or two, and compiling the search's own program would take longer t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from fadiff.cost import Evaluation, evaluate
+from fadiff.schedule.capacity import needs
+from fadiff.schedule.rules import Examined, violations
+from fadiff.search.driver import price_weights
+from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, best_of, moved, price
-from fadiff.search.exact.menus import Menu, Row, join, stacked, subset
+from fadiff.search.exact.conditions import Task, room_left
+from fadiff.search.exact.menus import Menu, Row, Start, join, stacked, subset
 from fadiff.search.space import settle
+from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
     from jax import Array
 
-    from fadiff.hardware import MachineArrays
+    from fadiff.hardware import Machine, MachineArrays
+    from fadiff.schedule import Mapping, Schedule
     from fadiff.search.driver import Weights
-    from fadiff.search.exact.conditions import Task
+
 
 CANDIDATES_PER_CALL = 2**13
 """Mappings priced at once: arrays that stay in the cache."""
@@ -66,3 +76,73 @@ def after_moves(
     moves = Moves(*(part[:most] for part in task.moves(conditions, pairs=False)))
     tried = moved(now.factors[:, :, None], now.order[:, None], moves, packed.fusion.tile[:, None])
     return price(task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers)
+
+
+def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
+    """Every MAC layer of a schedule, in the room that the others leave it on the task's machine."""
+    examined = Examined(schedule)
+    need = needs(examined.nest, examined.placement, task.numbers)
+    memories = task.machine.structure.memories[1:]
+    held = np.zeros((3, len(memories), len(task.workload.layers)))
+    for i, memory in enumerate(memories):
+        held[0, i] = need.total[memory]
+        for j, tiles in enumerate((need.tiles.running, need.tiles.kept), start=1):
+            held[j, i] = sum(bytes_ for (where, _), bytes_ in tiles.items() if where == memory)
+    rows: dict[str, Row] = {}
+    for group in schedule.groups:
+        tile = examined.tilings[group].tile
+        shared = [{dim: int(size[0]) for dim, size in tile[name].items()} for name in group.layers]
+        total, running, kept = held[:, :, [examined.number[name] for name in group.layers]]
+        for i, (name, condition) in enumerate(zip(group.layers, task.conditions(group, shared), strict=True)):
+            if task.workload[name].is_mac:
+                room = room_left(task.all_room, total, running, kept, i)
+                rows[name] = Row(condition, start_of(task, schedule.mappings[name]), room)
+    return rows
+
+
+def start_of(task: Task, mapping: Mapping) -> Start:
+    """A mapping as a start, its loops in those of the space's orders that are nearest to its own."""
+    factors = np.array(mapping.factors, dtype=np.float64)
+    loops = zip(task.machine.structure.memories, mapping.orders, task.space.orders, strict=True)
+    order = [_nearest(own, {d for d, f in zip(DIMS, factors[node], strict=True) if f > 1}, a) for node, own, a in loops]
+    return Start(factors, np.array(order))
+
+
+def _nearest(own: str, running: set[str], orders: tuple[str, ...]) -> int:
+    """The order that turns around the fewest pairs of running loops."""
+    pairs = list(combinations([dim for dim in own if dim in running], 2))
+    turned = [sum(order.index(outer) > order.index(inner) for outer, inner in pairs) for order in orders]
+    return int(np.argmin(turned))
+
+
+def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:
+    """The schedule on another machine of the same nodes: the same groups, and the best mappings that a climb finds.
+
+    Each layer climbs by exact single moves from its present mapping, in the room that the present mappings of the
+    others leave on the new machine; what lowers EDP is taken, as long as it fits together. None where the schedule as
+    it is is not legal on the new machine.
+    """
+    before = evaluate(replace(evaluation.schedule, machine=machine))
+    if violations(before.schedule):
+        return None
+    task, weights = Task(before.schedule.workload, machine, dtype=np.float64), price_weights(before, "edp")
+    if not (rows := present_rows(task, before.schedule)):
+        return before
+    found = climbed(task, list(rows.values()), weights)
+    new = {name: to_mapping(task, row.condition, found, i) for i, (name, row) in enumerate(rows.items())}
+    taken = {name: new[name] for name, price in zip(rows, found.price, strict=True) if np.isfinite(price)}
+    # What each layer's new mapping saves of the network's EDP, linearized.
+    after = evaluate(_with(before.schedule, taken))
+    energy, cycles = before.layer_energy_pj - after.layer_energy_pj, before.layer_cycles - after.layer_cycles
+    saved = (weights[0] * energy + weights[1] * cycles) * before.repeat
+    gains = dict(zip(task.number, saved.tolist(), strict=True))
+    taken = {name: mapping for name, mapping in taken.items() if gains[name] > 0}
+    while broken := violations(tried := _with(before.schedule, taken)):
+        # Of a group that does not fit, the smallest gain is given up.
+        inside = [name for name in broken[0].layers if name in taken]
+        del taken[min(inside, key=lambda name: gains[name])]
+    return evaluate(tried)
+
+
+def _with(schedule: Schedule, mappings: dict[str, Mapping]) -> Schedule:
+    return replace(schedule, mappings={**schedule.mappings, **mappings})

@@ -16,8 +16,7 @@ from fadiff.search.exact.assemble import Filled, fill, to_mappings
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import grouped
 from fadiff.search.exact.plans import Plan, Run, conditions_of
-from fadiff.search.explain.climbs import climbed
-from fadiff.search.explain.present import start_of
+from fadiff.search.explain.climbs import climbed, start_of
 
 if TYPE_CHECKING:
     from fadiff.workload import Workload

@@ -17,6 +17,7 @@ import optax
 
 from fadiff.schedule.arrays import pack_mappings
 from fadiff.schedule.nest import SHARED
+from fadiff.search.exact.plans import Plan, Run, bonds, split
 from fadiff.search.gradient.candidates import SHARED_DIMS
 from fadiff.search.gradient.loss import Seen, apart, choose_orders, look, loss, price_orders, set_scene
 from fadiff.search.gradient.penalties import PENALTIES
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     from fadiff.schedule import Schedule
+    from fadiff.search.exact.conditions import Task
+
 
 PROPOSED_ORDERS = 3
 """Loop orders that each layer considers in a step besides its own: another one of one memory each."""
@@ -229,3 +232,19 @@ def _share(
         mine = np.minimum(np.take_along_axis(trips, groups, axis=0), np.log(size[d])[:, None])
         logs[SHARED, d] = mine
         logs[0, d] = np.maximum(logs[0, d] - mine, 0)
+
+
+def decode_groups(task: Task, proposals: Proposals, restart: int) -> list[Plan]:
+    """Plans of the groups that a restart proposes, repaired until they are legal.
+
+    Edges with sigma of at least 1/2 are fused. A run of layers that cannot be a group, or whose buffers fit with no
+    trip counts, is split; trip counts are the legal ones nearest to the mean of what its layers propose.
+    """
+    names, log_trips = task.workload.topological, np.log(proposals.trips[restart])
+
+    def planned(start: int, stop: int) -> Plan | None:
+        members = names[start:stop]
+        wanted = log_trips[:, [task.number[name] for name in members]].mean(axis=1)
+        return Run(task, members).nearest_plan(wanted.tolist())
+
+    return list(split(bonds(task.workload, proposals.sigma[restart]), 0.5, planned))

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, cast
 import jax
 import numpy as np
 
-from fadiff.search.deadline import OutOfTimeError
-from fadiff.search.driver import Status
+from fadiff.search.driver import OutOfTimeError, Status
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
 from fadiff.search.layerwise.descent import Fixed, State, descend, init
 from fadiff.search.layerwise.mapspace import MapSpace, pack_mapspace, to_schedule
-from fadiff.search.layerwise.points import choose_orders, repair, round_point
-from fadiff.search.layerwise.starts import normalizers, rounds
+from fadiff.search.layerwise.points import choose_orders, normalizers, repair, round_point, rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
