@@ -39,12 +39,16 @@ def beginnings():
 
 
 @pytest.mark.parametrize("name", builtin_machines())
-def test_the_schedule_is_legal_on_every_machine_and_the_same_every_time(name, beginnings):
-    machine = load_machine(name)
-    schedule = greedy(beginnings, machine)
+def test_the_schedule_is_legal_on_every_machine(name, beginnings):
+    schedule = greedy(beginnings, load_machine(name))
     assert violations(schedule) == []
     assert schedule.fused_edges == ()
-    assert greedy(beginnings, machine) == schedule
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)
+def test_the_schedule_is_the_same_every_time(machine):
+    for workload in NETWORKS.values():
+        assert greedy(workload, machine) == greedy(workload, machine)
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)

@@ -11,7 +11,7 @@ from fadiff.hardware import pack_machine
 from fadiff.schedule import rules
 from fadiff.schedule.arrays import unpack_mapping
 from fadiff.schedule.capacity import needs
-from fadiff.search.exact import menus
+from fadiff.search.exact import climb as module
 from fadiff.search.exact.climb import Moves, moved, price
 from fadiff.search.exact.conditions import Room, Task
 from fadiff.search.exact.menus import (
@@ -234,9 +234,12 @@ def test_the_rows_of_a_call_do_not_touch_each_other(climbs):
 
 
 def test_a_climb_that_stops_early_goes_on_from_where_it_stopped(climbs, monkeypatch):
-    monkeypatch.setattr(menus, "ROUNDS_PER_CALL", np.int32(2))
     climb = climbs[3]
-    again = solve(climb.task, climb.rows, WEIGHTS, pairs=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "ROUNDS", 2)
+        module.climb.clear_cache()
+        again = solve(climb.task, climb.rows, WEIGHTS, pairs=False)
+    module.climb.clear_cache()
     assert all(np.array_equal(a, b) for a, b in zip(again, climb.found, strict=True))
 
 

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.custom_derivatives import linear_call
 from jax.lax import stop_gradient
 
+from fadiff.schedule.namespace import namespace
 from fadiff.schedule.nest import SHARED
 from fadiff.search.gradient.candidates import SHARED_DIMS
+from fadiff.search.gradient.smooth_nest import sloped
 from fadiff.search.space import settle
 from fadiff.workload import DIMS
 
@@ -25,13 +29,14 @@ if TYPE_CHECKING:
     Points = Float[Array, "rows width parts"]
     OfCandidates = Float[Array, "rows width restarts"]
     Noise = OfCandidates | float
+    PerPart = Float[Array, "parts restarts"]
     Scalar = Float[Array, ""] | float
 
 
 class Params(NamedTuple):
     """What is trained. Restarts stand on the last axis, where the machine's vectors run along them."""
 
-    log_factors: Float[Array, "parts restarts"]
+    log_factors: PerPart
     """The continuous T of every part of every row of all tables, as its logarithm."""
     sigma_logits: Float[Array, "edges restarts"]
 
@@ -86,7 +91,6 @@ def gumbel_softmax(logits: OfCandidates, noise: Noise, tau: Scalar) -> tuple[OfC
     return weights / jnp.sum(weights, axis=1, keepdims=True), chosen
 
 
-@jax.custom_vjp
 def expect(
     point: Point, points: Points, bar: Float[Array, "rows width 1"], noise: Noise, alpha: Scalar, tau: Scalar
 ) -> tuple[Point, Int[Array, "rows restarts"]]:
@@ -97,26 +101,13 @@ def expect(
 
     The gradient is written out because all it needs are second moments, which the forward pass has at hand.
     """
-    return _expect_forward(point, points, bar, noise, alpha, tau)[0]
-
-
-def _expect_forward(
-    point: Point, points: Points, bar: Array, noise: Noise, alpha: Scalar, tau: Scalar
-) -> tuple[tuple[Point, Array], Float[Array, "rows parts parts restarts"]]:
     rows, width, parts = points.shape
-    probabilities, chosen = gumbel_softmax(proximity_logits(point, points, alpha) + bar, noise, tau)
+    probabilities, chosen = gumbel_softmax(proximity_logits(stop_gradient(point), points, alpha) + bar, noise, tau)
     squares = (points[..., :, None] * points[..., None, :]).reshape(rows, width, parts * parts)
     moments = jnp.einsum("wck,wcr->wkr", jnp.concatenate([points, squares], axis=-1), probabilities)
     mean, second = moments[:, :parts], moments[:, parts:].reshape(rows, parts, parts, -1)
     covariance = second - mean[:, :, None] * mean[:, None, :]
-    return (mean, chosen), covariance * (2 * alpha / tau)
-
-
-def _expect_backward(slope: Array, gradient: tuple[Array, Array]) -> tuple[Array | None, ...]:
-    return jnp.einsum("wmnr,wmr->wnr", slope, gradient[0]), *[None] * 5
-
-
-expect.defvjp(_expect_forward, _expect_backward)
+    return cast("Array", sloped(mean, jnp.einsum("wmnr,wnr->wmr", covariance * (2 * alpha / tau), point))), chosen
 
 
 def choose(table: Table, log_factors: Point, noise: Noise, tau: Scalar, settings: DescentSettings) -> Point:
@@ -126,7 +117,7 @@ def choose(table: Table, log_factors: Point, noise: Noise, tau: Scalar, settings
     """
     in_logs = settings.distance == "log"
     points, point = (table.logs, log_factors) if in_logs else (jnp.exp(table.logs), jnp.exp(log_factors))
-    mean, chosen = cast("tuple[Array, Array]", expect(point, points, table.bar, noise, settings.alpha, tau))
+    mean, chosen = expect(point, points, table.bar, noise, settings.alpha, tau)
     value = mean
     if settings.straight_through:
         hard = jnp.swapaxes(jnp.take_along_axis(points, chosen[:, :, None], axis=1), 1, 2)
@@ -134,27 +125,20 @@ def choose(table: Table, log_factors: Point, noise: Noise, tau: Scalar, settings
     return value if in_logs else jnp.log(value)
 
 
-@jax.custom_vjp
-def place(
-    parts: Float[Array, "parts restarts"], where: Int[Array, " places"], unplace: Int[Array, " parts"]
-) -> Float[Array, "places restarts"]:
-    """Parts put in their places; empty places hold 0.
+def place(parts: PerPart, where: Int[Array, " places"], unplace: Int[Array, " parts"]) -> Array:
+    """Parts put in their places.
 
     Every part has at most one place, so the gradient is a gather as well; a scatter would be far slower.
     """
-    del unplace
-    return jnp.concatenate([parts, jnp.zeros_like(parts[:1])])[where]
+    return linear_call(
+        lambda at, parts: pick(parts, at[0]), lambda at, slope: pick(slope, at[1]), (where, unplace), parts
+    )
 
 
-def _place_forward(parts: Array, where: Array, unplace: Array) -> tuple[Array, tuple[Array, Array]]:
-    return cast("Array", place(parts, where, unplace)), (where, unplace)
-
-
-def _place_backward(there: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
-    return cast("Array", place(gradient, there[1], there[0])), None, None
-
-
-place.defvjp(_place_forward, _place_backward)
+def pick(values: Array, where: Array) -> Array:
+    """Some of the values, in NumPy or JAX; 0 for one past the last."""
+    xp = namespace(values)
+    return xp.concat([values, xp.zeros_like(values[:1])])[where]
 
 
 def relax(
@@ -162,15 +146,14 @@ def relax(
 ) -> tuple[Relaxed, Integers]:
     """The schedule that the parameters stand for; `noise` holds a number for every candidate in every restart."""
     layers, restarts = problem.layers.size.shape[-1], params.log_factors.shape[-1]
+    points = jnp.split(params.log_factors, np.cumsum([table.logs[:, 0].size for table in problem.tables])[:-1])
+    draws = jnp.split(noise, np.cumsum([restarts * table.bar.size for table in problem.tables])[:-1])
     chosen: list[Array] = []
-    part = candidate = 0
-    for table in problem.tables:
+    for table, point, draw in zip(problem.tables, points, draws, strict=True):
         rows, width, parts = table.logs.shape
-        here = params.log_factors[part : part + rows * parts].reshape(rows, parts, restarts)
-        drawn = noise[candidate : candidate + rows * width * restarts].reshape(rows, width, restarts)
-        chosen.append(choose(table, here, drawn, tau, settings).reshape(-1, restarts))
-        part, candidate = part + rows * parts, candidate + rows * width * restarts
-    placed = cast("Array", place(jnp.concatenate(chosen), problem.place, problem.unplace))
+        logs = choose(table, point.reshape(rows, parts, restarts), draw.reshape(rows, width, restarts), tau, settings)
+        chosen.append(logs.reshape(-1, restarts))
+    placed = place(jnp.concatenate(chosen), problem.place, problem.unplace)
     logs = jnp.swapaxes(placed.reshape(-1, 8, layers, restarts), 2, 3)
     below = -params.log_factors if settings.distance == "log" else 1 - jnp.exp(params.log_factors)
     wandering = jnp.sum(jnp.maximum(below, 0) ** 2, axis=0)

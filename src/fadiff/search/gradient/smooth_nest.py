@@ -47,15 +47,17 @@ class UsefulNest(Nest):
 
 
 @jax.custom_jvp
+def sloped(value: Array, like: Array) -> Array:
+    """A value with the derivative of something else."""
+    return value + jnp.zeros_like(like)
+
+
+sloped.defjvps(None, lambda slope, *_: slope)
+
+
 def along(value: Array, log: Array) -> Array:
     """A value whose derivative is that of `log`, relative to it."""
-    return value + jnp.zeros_like(log)
-
-
-@along.defjvp
-def _along_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
-    value = along(*primals)
-    return value, value * tangents[1]
+    return cast("Array", sloped(value, stop_gradient(value) * log))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fadiff.workload import Workload
 
 TUNED_STARTS = 128
-"""Without fusion there is time for eight times as many starts of each layer."""
+"""Without fusion there is time for twice as many starts of each layer, or more."""
 SECONDS_PER_NODE = 0.5
 """For each node of a machine compiling the descent takes so long at least, where it is not in the cache."""
 _STEPS_PER_CHUNK = 100
