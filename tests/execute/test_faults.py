@@ -13,7 +13,7 @@ from execute.test_priced_files import assert_as_modelled
 from fadiff.execute import Access, ExecutionError, execute
 from fadiff.execute.mac_run import MacRun
 from fadiff.execute.occupancy import Buffer
-from fadiff.execute.operands import Inputs, Tile
+from fadiff.execute.operands import Operand, Tile
 from fadiff.execute.tensors import Tensors
 
 ON = machine()
@@ -80,13 +80,13 @@ def test_a_row_that_is_brought_twice_is_found(monkeypatch):
 
 
 def test_a_word_in_the_wrong_place_is_found(monkeypatch):
-    honest = Inputs.take
+    honest = Operand.take
 
     def careless(self, box):
         taken = honest(self, box)
-        return taken._replace(values=np.roll(taken.values, 1, axis=2))
+        return taken._replace(values=np.roll(taken.values, 1, axis=1))
 
-    monkeypatch.setattr(Inputs, "take", careless)
+    monkeypatch.setattr(Operand, "take", careless)
     (mismatch,) = execute(gemm()).mismatches
     assert (mismatch.layer, mismatch.words) == ("g", 64)
     assert "outputs are wrong" in str(mismatch)

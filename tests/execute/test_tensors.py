@@ -7,7 +7,7 @@ import pytest
 
 from execute.builders import add, mac
 from fadiff.execute.mac_run import product
-from fadiff.execute.operands import Inputs, Part, Tile
+from fadiff.execute.operands import Operand, Tile, input_parts
 from fadiff.execute.tensors import Tensors, direct_output, residues, resized
 from fadiff.workload import Dims, Workload
 
@@ -83,7 +83,7 @@ def test_tensors_are_read_as_their_epilogue_leaves_them():
 
 IMAGE = np.arange(1, 41, dtype=np.int8).reshape(1, 2, 5, 4)
 """Two channels of 5 x 4, here with one row of padding above and below."""
-PADDED = Inputs(Dims(C=2, P=7, Q=4), [Part((0, 2), lambda: IMAGE, ((1, 6), (0, 4)), False)], np.float32)
+PADDED = Operand([*input_parts(Dims(C=2, P=7, Q=4), (0, 2), lambda: IMAGE, ((1, 6), (0, 4)), False)], np.float32)
 
 
 def test_a_box_is_taken_with_zeros_around_it():
@@ -93,7 +93,7 @@ def test_a_box_is_taken_with_zeros_around_it():
 
 
 def test_a_window_that_slides_holds_what_it_should_and_brings_what_is_new():
-    tile, whole = Tile(PADDED.take), PADDED.take(((0, 1), (0, 1), (0, 2), (0, 7), (0, 4))).values
+    tile, whole = Tile(PADDED), PADDED.take(((0, 1), (0, 1), (0, 2), (0, 7), (0, 4))).values
     tile.bring(((0, 1), (0, 1), (0, 2), (0, 3), (0, 4)))
     for first in (2, 4):
         box = ((0, 1), (0, 1), (0, 2), (first, first + 3), (0, 4))
@@ -102,9 +102,10 @@ def test_a_window_that_slides_holds_what_it_should_and_brings_what_is_new():
 
 
 def test_channels_of_a_concatenation_lie_end_to_end_over_the_groups():
-    parts = [Part((0, 3), lambda: np.full((1, 3, 1, 1), 1, np.int8), ((0, 1), (0, 1)), True),
-             Part((3, 6), lambda: np.full((1, 3, 1, 1), 2, np.int8), ((0, 1), (0, 1)), False)]  # fmt: skip
-    inputs = Inputs(Dims(G=3, C=2), parts, np.float32)
+    dims, line = Dims(G=3, C=2), ((0, 1), (0, 1))
+    fused = input_parts(dims, (0, 3), lambda: np.full((1, 3, 1, 1), 1, np.int8), line, True)
+    unfused = input_parts(dims, (3, 6), lambda: np.full((1, 3, 1, 1), 2, np.int8), line, False)
+    inputs = Operand([*fused, *unfused], np.float32)
     taken = inputs.take(((0, 3), (0, 1), (0, 2), (0, 1), (0, 1)))
     assert taken.values[:, 0, :, 0, 0].tolist() == [[1, 1], [1, 2], [2, 2]]
     assert taken.wanted == taken.data == 3

@@ -11,9 +11,9 @@ from fadiff.execute.ledger import Bookkeeper, Ledger
 from fadiff.execute.mac_run import MacRun
 from fadiff.execute.nest import Block, K, N, P, Q, build_nest
 from fadiff.execute.occupancy import Buffer, Occupancy, Residence
-from fadiff.execute.operands import Inputs, Outlet, weight_source
+from fadiff.execute.operands import Operand, Outlet, weight_parts
 from fadiff.execute.plan import Indices, Plan
-from fadiff.execute.result import Access, Count, LayerRun
+from fadiff.execute.result import Count, LayerRun
 from fadiff.execute.role import layer_role
 from fadiff.execute.tensors import Tensors, exact_dtype
 from fadiff.execute.traffic import MACS, STEPS, SharedWalk, Traffic
@@ -35,8 +35,7 @@ class GroupRun:
         self._roles = {name: layer_role(schedule, tensors, name) for name in group.layers}
         self._buffers = {name: Buffer(self._workload[name].stored) for name in group.layers if plan.consumers(name)}
         self._outlets = {layer.name: Outlet(layer, tensors.stored[layer.name]) for layer in layers}
-        self._pieces = {name: plan.pieces(name) for name in group.layers}
-        self._numbers = {name: {p.at: i for i, p in enumerate(pieces)} for name, pieces in self._pieces.items()}
+        self._pieces = {name: {p.at: (i, p.block) for i, p in enumerate(plan.pieces(name))} for name in group.layers}
         self._macs = {layer.name: self._mac(layer) for layer in layers if layer.is_mac}
 
     def run(self, tick: Tick) -> None:
@@ -46,19 +45,38 @@ class GroupRun:
                 self._step(name, at, tick)
                 self._release(name, at)
 
+    def result(self, name: str) -> LayerRun:
+        """What a layer moved."""
+        layer, outlet = self._workload[name], self._outlets[name]
+        bookkeeper = Bookkeeper(self._machine, layer, self._roles[name])
+        padding, lead, numbers = Ledger(), Ledger(), (0, 0, 0)
+        if layer.is_mac:
+            run, residence = self._macs[name]
+            wanted, padding = bookkeeper.moves(run.walk.traffic, run.counts, run.moved, outlet.stored)
+            difference = residence.tiles - run.walk.total()
+            lead, _ = bookkeeper.moves(run.walk.traffic, difference, {}, 0)
+            numbers = (int(run.counts[MACS]), int(run.counts[STEPS]), int(difference[STEPS]))
+        else:
+            fused = sum(operand.source in self._group.layers for operand in layer.inputs)
+            wanted = bookkeeper.addends(fused, len(layer.inputs) - fused, outlet.computed, outlet.stored)
+        width = {memory.name: memory.word_bits for memory in self._machine.memories}
+        counts = {
+            kind: Count(width[kind.memory], wanted[kind] - padding[kind], padding[kind], lead[kind])
+            for kind in sorted({*wanted, *padding, *lead})
+        }
+        return LayerRun(counts, *numbers)
+
     # One layer in one shared iteration.
 
     def _step(self, name: str, at: Indices, tick: Tick) -> None:
         self.occupancy.begin(name)
-        rows, cols = (self._plan.finished(name, at, loop) for loop in "PQ")
-        outputs = self._plan.outputs(name, at)
+        *outputs, rows, cols = stored = self._plan.stores(name, at)
         if name in self._buffers:
-            n, g, k = (end - first for first, end in outputs)
-            self._buffers[name].reserve(self._key(at), rows, cols, n * g * k)
+            self._buffers[name].reserve(self._key(at), rows, cols, prod(end - first for first, end in outputs))
             self._hold_buffer(name)
-        if (number := self._numbers[name].get(at)) is not None:
+        if at in self._pieces[name]:
             self._look_for_operands(name, at)
-            block = self._pieces[name][number].block
+            number, block = self._pieces[name][at]
             if name in self._macs:
                 run, residence = self._macs[name]
                 self.occupancy.hold(name, residence.running(block))
@@ -68,7 +86,7 @@ class GroupRun:
             else:
                 self._add(self._workload[name], block)
         if self._plan.completes(name, at):
-            self._outlets[name].finish(outputs, rows, cols)
+            self._outlets[name].finish(stored)
 
     def _key(self, at: Indices) -> Indices:
         """The iteration of the loops that are not over rows and columns."""
@@ -80,14 +98,11 @@ class GroupRun:
 
     def _look_for_operands(self, name: str, at: Indices) -> None:
         """All that a layer reads of fused operands must be there."""
-        plan = self._plan
-        for edge in self._workload.producers[name]:
-            if edge.source in self._buffers:
-                rows, cols = (plan.read(edge, i, plan.span(name, at, loop)) for i, loop in enumerate("PQ"))
-                if missing := self._buffers[edge.source].missing(self._key(at), rows, cols):
-                    raise plan.error(
-                        f"{name} reads {missing} places of {edge.source} that are not on chip at that time"
-                    )
+        for edge in (edge for edge in self._workload.producers[name] if edge.source in self._buffers):
+            rows, cols = (self._plan.read(edge, at, loop)[:2] for loop in "PQ")
+            if missing := self._buffers[edge.source].missing(self._key(at), rows, cols):
+                told = f"{name} reads {missing} places of {edge.source} that are not on chip at that time"
+                raise self._plan.error(told)
 
     def _release(self, name: str, at: Indices) -> None:
         """Empties the buffers that wait for this layer, as the last of their readers, of what nobody needs now."""
@@ -100,9 +115,8 @@ class GroupRun:
         """Rows and columns ``[P', Q']`` of a fused tensor that its readers still need once an iteration is done."""
         wanted = np.zeros(self._workload[source].stored, np.bool_)
         for edge in self._plan.consumers(source):
-            rows, cols = (self._plan.span(edge.target, at, loop) for loop in "PQ")
-            row, next_row = (self._plan.first_read(edge, 0, computed) for computed in rows)
-            wanted[row:, self._plan.first_read(edge, 1, cols[1]) :] = True
+            (row, _, next_row), (_, _, next_col) = (self._plan.read(edge, at, loop) for loop in "PQ")
+            wanted[row:, next_col:] = True
             wanted[next_row:] = True
         return wanted
 
@@ -119,34 +133,8 @@ class GroupRun:
         name, plan, role, dtype = layer.name, self._plan, self._roles[layer.name], exact_dtype(layer)
         nest = build_nest(layer, self._machine, self._schedule.mappings[name], plan.tile(name))
         traffic = Traffic(nest, role)
-        made = self._pieces[name], plan.pieces(name, leads=False)
-        walk, tiles = (SharedWalk(traffic, plan.dims(name), pieces) for pieces in made)
-        weights = weight_source(partial(self._tensors.weights, layer), dtype)
-        inputs = Inputs(layer.dims, role.parts, dtype)
-        run = MacRun(traffic, walk, weights, inputs.take, self._outlets[name])
+        walk, tiles = (SharedWalk(traffic, plan.dims(name), plan.pieces(name, leads=leads)) for leads in (True, False))
+        weights = Operand(weight_parts(layer.dims, partial(self._tensors.weights, layer)), dtype)
+        inputs = Operand(role.parts, dtype)
+        run = MacRun(walk, weights, inputs, self._outlets[name])
         return run, Residence(self._machine, role, walk, inputs, tiles.total())
-
-    # What they moved.
-
-    def result(self, name: str) -> LayerRun:
-        """What a layer moved."""
-        layer, outlet = self._workload[name], self._outlets[name]
-        bookkeeper = Bookkeeper(self._machine, layer, self._roles[name])
-        if not layer.is_mac:
-            fused = sum(operand.source in self._group.layers for operand in layer.inputs)
-            wanted = bookkeeper.addends(fused, len(layer.inputs) - fused, outlet.computed, outlet.stored)
-            return LayerRun(self._counts(wanted, Ledger(), Ledger()), 0, 0, 0)
-        run, residence = self._macs[name]
-        wanted, padding = bookkeeper.moves(run.traffic, run.counts, run.moved, outlet.stored)
-        difference = residence.tiles - run.walk.total()
-        lead, _ = bookkeeper.moves(run.traffic, difference, {}, 0)
-        numbers = (int(run.counts[MACS]), int(run.counts[STEPS]), int(difference[STEPS]))
-        return LayerRun(self._counts(wanted, padding, lead), *numbers)
-
-    def _counts(self, wanted: Ledger, padding: Ledger, lead: Ledger) -> dict[Access, Count]:
-        """Counts of what was wanted, less the padding in it."""
-        width = {memory.name: memory.word_bits for memory in self._machine.memories}
-        return {
-            kind: Count(width[kind.memory], wanted[kind] - padding[kind], padding[kind], lead[kind])
-            for kind in sorted({*wanted, *padding, *lead})
-        }

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from fadiff.execute.legs import ARRIVING, FINISHED, LEAVING, LEAVING_FINISHED, RELOADED
+from fadiff.execute.legs import ARRIVING, FINISHED, LEAVING, LEAVING_FINISHED, RELOADED, Counts, Leg
 from fadiff.execute.operands import Tile
 from fadiff.execute.result import Access, Way
 from fadiff.execute.role import Role
-from fadiff.execute.traffic import Counts, Traffic
+from fadiff.execute.traffic import Traffic
 from fadiff.hardware import Machine
 from fadiff.workload import Layer
 
@@ -30,15 +30,15 @@ class Bookkeeper:
         self._innermost = machine.structure.keepers("O")[-1]
         self._finished_bits = Fraction(layer.stored_words, layer.output_words) * machine.bits.O
 
-    def moves(self, traffic: Traffic, counts: Counts, moved: Mapping[int, Tile], stored: int) -> tuple[Ledger, Ledger]:
+    def moves(self, traffic: Traffic, counts: Counts, moved: Mapping[Leg, Tile], stored: int) -> tuple[Ledger, Ledger]:
         """Bits of all legs of a MAC layer with padding; and of the padding, which is not read.
 
         What `moved` to a tile takes the place of counted values, by leg; `stored` values of the output were written
         where it goes.
         """
         book, padding, bits = Ledger(), Ledger(), self._machine.bits
-        for number, leg in enumerate(traffic.legs):
-            values: list[int] = counts[traffic.slot[number] : traffic.slot[number + 1]].tolist()
+        for leg in traffic.legs:
+            values: list[int] = counts[leg.slots].tolist()
             if leg.tensor == "O" and leg.inner == traffic.nest.macs:
                 self._add(book, leg.outer, "O", "write", values[ARRIVING] * bits.sums)
                 self._add(book, leg.outer, "O", "read", values[RELOADED] * bits.sums)
@@ -50,9 +50,9 @@ class Bookkeeper:
                 missed = sum(self._role.images[leg.outer][image] * (read - there) for image, there in images)
                 fetched = 1 - self._role.fused[leg.tensor] if leg.outer == 0 else 1
                 written, read = written * fetched, read * fetched
-                if number in moved:
-                    written = read = moved[number].wanted
-                    missed = read - moved[number].data
+                if leg in moved:
+                    written = read = moved[leg].wanted
+                    missed = read - moved[leg].data
                 # Where fused tensors lie, the fused share of W or I has the width of O.
                 share = self._role.fused[leg.tensor] if leg.outer == self._role.fuses else 0
                 read_bits = share * bits.O + (1 - share) * self._bits[leg.tensor]

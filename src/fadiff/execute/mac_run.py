@@ -8,11 +8,11 @@ computed at once, from the values in the tiles.
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from fadiff.execute.legs import Sums
+from fadiff.execute.legs import Leg, Sums
 from fadiff.execute.nest import Block, Lanes, P, Q
-from fadiff.execute.operands import Outlet, Source, Tile, box_of
+from fadiff.execute.operands import Operand, Outlet, Tile, box_of
 from fadiff.execute.tensors import Floats
-from fadiff.execute.traffic import SharedWalk, Traffic
+from fadiff.execute.traffic import SharedWalk
 from fadiff.workload import Layer
 
 TURNS = 1 << 13
@@ -26,18 +26,16 @@ MATRIX_VALUES = 1 << 24
 class MacRun:
     """The execution of one MAC layer, piece by piece."""
 
-    def __init__(self, traffic: Traffic, walk: SharedWalk, weights: Source, inputs: Source, outlet: Outlet) -> None:
-        self.traffic, self.walk = traffic, walk
-        self.counts = traffic.zeros()
-        self._nest, self._layer, self._outlet = traffic.nest, traffic.nest.layer, outlet
-        outer = [(i, leg) for i, leg in enumerate(traffic.legs) if leg.tensor in "WI" and leg.outer == 0]
-        homes = [(i, leg) for i, leg in outer if leg.inner != self._nest.macs]
-        self._depth = self._walked([leg.inner for _, leg in homes])
-        self._homes = {i: leg for i, leg in homes if self._nest.above(leg.inner) <= self._depth}
+    def __init__(self, walk: SharedWalk, weights: Operand, inputs: Operand, outlet: Outlet) -> None:
+        self.walk, self.counts, self._outlet = walk, walk.traffic.zeros(), outlet
+        self._nest, self._layer = walk.traffic.nest, walk.traffic.nest.layer
+        legs = [leg for leg in walk.traffic.legs if leg.inner != self._nest.macs]
+        homes = [leg for leg in legs if leg.tensor in "WI" and leg.outer == 0]
+        self._depth = self._walked([leg.inner for leg in homes])
         self._tiles = {"W": Tile(weights), "I": Tile(inputs)}
-        self.moved = {i: self._tiles[leg.tensor] for i, leg in self._homes.items()}
+        self.moved = {leg: self._tiles[leg.tensor] for leg in homes if self._nest.above(leg.inner) <= self._depth}
         """By leg, tiles whose values really move."""
-        self._unwalked = set("WI") - {leg.tensor for leg in self._homes.values()}
+        self._unwalked = set("WI") - {leg.tensor for leg in self.moved}
         self._sums: dict[tuple[int, ...], Floats] = {}
 
     def _walked(self, homes: list[int]) -> int:
@@ -58,9 +56,9 @@ class MacRun:
         for tensor in self._unwalked:
             self._tiles[tensor].box = None
         sums = self.walk.begin_piece(number, self.counts)
-        self.counts += self.traffic.below(0, block, sums)
-        for entry, previous in self.walk.due(number):
-            self._bring(entry.leg, block, slides=previous is not None)
+        self.counts += self.walk.traffic.below(0, block, sums)
+        for leg, previous in self.walk.due(number).items():
+            self._bring(leg, block, slides=previous is not None)
         self._turn(0, block, sums)
 
     def _turn(self, item: int, block: Block, sums: Sums) -> None:
@@ -69,18 +67,18 @@ class MacRun:
             self._multiply(block, sums.last)
             return
         previous = None
-        for now, state in self.traffic.turns(item, block, sums):
-            for number, leg in self._homes.items():
+        for now, state in self.walk.traffic.turns(item, block, sums):
+            for leg in self.moved:
                 if leg.place == item:
-                    self._bring(number, now, slides=leg.slides and previous is not None)
+                    self._bring(leg, now, slides=leg.slides and previous is not None)
             self._turn(item + 1, now, state)
             previous = now
 
-    def _bring(self, number: int, block: Block, *, slides: bool) -> None:
+    def _bring(self, leg: Leg, block: Block, *, slides: bool) -> None:
         """Carries out the transfer of a leg, if it is one on which values really move."""
-        if number in self._homes:
-            tensor, held = self._homes[number].tensor, self._nest.first_tile(self._homes[number].inner, block)
-            self.moved[number].bring(box_of(tensor, self._layer, block.starts, held), slides=slides)
+        if leg in self.moved:
+            held = self._nest.first_tile(leg.inner, block)
+            self.moved[leg].bring(box_of(leg.tensor, self._layer, block.starts, held), slides=slides)
 
     def _multiply(self, block: Block, last: bool) -> None:
         """The product of a block, from the tiles in the homes, or from where an operand lies if that is not walked."""

@@ -1,11 +1,13 @@
 """One MAC layer as a nest: the loops of each memory, inside those that its group shares, and lanes where an axis is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
 from fadiff.execute.result import ExecutionError
+from fadiff.execute.tensors import Span
 from fadiff.hardware import Axis, Machine
 from fadiff.schedule import Mapping
 from fadiff.workload import DIMS, Dims, Layer
@@ -17,6 +19,18 @@ IMAGE = ((P, R), (Q, S))
 """Rows of an input come from P and R, its columns from Q and S."""
 
 Lens = tuple[int, ...]
+
+
+def pitch(layer: Layer) -> tuple[int, ...]:
+    """By dim, how many rows or columns of the input lie between neighbours."""
+    return (0, 0, 0, 0, *layer.stride, *layer.dilation)
+
+
+def lines_read(layer: Layer, axis: int, starts: Sequence[int], lens: Sequence[int]) -> Span:
+    """Rows (axis 0) or columns (1) of the input that a block reads, with padding and what strides leave out."""
+    (p, r), by = IMAGE[axis], pitch(layer)
+    first = starts[p] * by[p] + starts[r] * by[r]
+    return first, first + (lens[p] - 1) * by[p] + (lens[r] - 1) * by[r] + 1
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -49,15 +63,13 @@ class Block(NamedTuple):
     starts: tuple[int, ...]
     lens: tuple[Lens, ...]
 
-    def turn(self, loop: Loop, index: int) -> "Block":
-        """One turn of a loop."""
-        d = loop.dim
-        starts = (*self.starts[:d], self.starts[d] + index * loop.step, *self.starts[d + 1 :])
-        return Block(starts, (*self.lens[:d], deal(self.lens[d], loop.step, first=index), *self.lens[d + 1 :]))
-
-    def dealt(self, lanes: Lanes) -> "Block":
-        """The block on the lanes of an axis."""
-        return Block(self.starts, tuple(map(deal, self.lens, lanes.steps, lanes.counts)))
+    def into(self, item: "Loop | Lanes", index: int = 0) -> "Block":
+        """The block on one turn of a loop, or on the lanes of an axis."""
+        if isinstance(item, Lanes):
+            return Block(self.starts, tuple(map(deal, self.lens, item.steps, item.counts)))
+        d = item.dim
+        starts = (*self.starts[:d], self.starts[d] + index * item.step, *self.starts[d + 1 :])
+        return Block(starts, (*self.lens[:d], deal(self.lens[d], item.step, first=index), *self.lens[d + 1 :]))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -112,11 +124,10 @@ class Nest:
 
         It needs neighbours that leave no row out, and no lanes below the loop that take the same dim.
         """
-        for (outputs, kernel), stride, dilation in zip(IMAGE, self.layer.stride, self.layer.dilation, strict=True):
-            if dim in (outputs, kernel):
-                other, step, reach = (kernel, stride, dilation) if dim == outputs else (outputs, dilation, stride)
-                return self.lanes(dim, -1, node, place) == 1 and step <= (self.held[node][other] - 1) * reach + 1
-        return False
+        other, by = {P: R, R: P, Q: S, S: Q}.get(dim), pitch(self.layer)
+        if other is None or self.lanes(dim, -1, node, place) > 1:
+            return False
+        return by[dim] <= (self.held[node][other] - 1) * by[other] + 1
 
 
 def build_nest(layer: Layer, machine: Machine, mapping: Mapping, tile: Dims) -> Nest:

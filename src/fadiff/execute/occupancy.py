@@ -7,13 +7,13 @@ from math import ceil, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from fadiff.execute.legs import ARRIVING, FINISHED, Leg
+from fadiff.execute.legs import ARRIVING, FINISHED, Counts, Leg
 from fadiff.execute.nest import RELEVANT, Block, C, G, N
-from fadiff.execute.operands import COLS, ROWS, Inputs, box_of
+from fadiff.execute.operands import COLS, ROWS, Operand, box_of
 from fadiff.execute.result import Peak
 from fadiff.execute.role import Role
 from fadiff.execute.tensors import Span
-from fadiff.execute.traffic import Counts, SharedWalk
+from fadiff.execute.traffic import SharedWalk
 from fadiff.hardware import Machine, Memory
 
 Held = Mapping[tuple[int, str], int]
@@ -32,42 +32,38 @@ class Buffer:
     def __init__(self, stored: tuple[int, int]) -> None:
         self.values = 0
         self._stored = stored
-        self._live: dict[Hashable, tuple[NDArray[np.bool_], int]] = {}
+        self._live: dict[Hashable, NDArray[np.int64]] = {}
+        """Values in each cell; 0 if it is not there."""
 
     def reserve(self, key: Hashable, rows: Span, cols: Span, values_per_cell: int) -> None:
         """Makes room for cells that are about to be stored."""
-        if rows[0] < rows[1] and cols[0] < cols[1]:
-            live, _ = self._live.setdefault(key, (np.zeros(self._stored, np.bool_), values_per_cell))
-            self.values += self.missing(key, rows, cols) * values_per_cell
-            live[slice(*rows), slice(*cols)] = True
+        live = self._live.setdefault(key, np.zeros(self._stored, np.int64))
+        self.values += self.missing(key, rows, cols) * values_per_cell
+        live[slice(*rows), slice(*cols)] = values_per_cell
 
     def release(self, key: Hashable, wanted: NDArray[np.bool_]) -> None:
         """Lets go of all cells that are not wanted any more."""
-        if key in self._live:
-            live, values_per_cell = self._live[key]
-            self.values -= int(np.count_nonzero(live & ~wanted)) * values_per_cell
-            live &= wanted
-            if not live.any():
-                del self._live[key]
+        live = self._live[key]
+        self.values -= int(live[~wanted].sum())
+        live[~wanted] = 0
+        if not live.any():
+            del self._live[key]
 
     def missing(self, key: Hashable, rows: Span, cols: Span) -> int:
         """Cells of a block that are not there."""
-        size = (rows[1] - rows[0]) * (cols[1] - cols[0])
-        if key not in self._live:
-            return size
-        return size - int(np.count_nonzero(self._live[key][0][slice(*rows), slice(*cols)]))
+        return int(np.count_nonzero(self._live[key][slice(*rows), slice(*cols)] == 0))
 
 
 class Residence:
     """The tiles of one MAC layer; `tiles` counts what all of them move, which tells in what state sums arrive."""
 
-    def __init__(self, machine: Machine, role: Role, walk: SharedWalk, inputs: Inputs, tiles: Counts) -> None:
+    def __init__(self, machine: Machine, role: Role, walk: SharedWalk, inputs: Operand, tiles: Counts) -> None:
         self._machine, self._role, self._walk, self._inputs, self.tiles = machine, role, walk, inputs, tiles
-        self._traffic = traffic = walk.traffic
-        self._legs = [leg for leg in traffic.legs if leg.inner != traffic.nest.macs]
+        self._nest = walk.traffic.nest
+        self._legs = [leg for leg in walk.traffic.legs if leg.inner != self._nest.macs]
         # Keepers of O, but for the innermost, that only finished outputs reach hold what the epilogue leaves of them.
-        outputs = [(leg, traffic.slot[traffic.legs.index(leg)]) for leg in self._legs if leg.tensor == "O"]
-        self._finished = {leg.outer for leg, slot in outputs if tiles[slot + ARRIVING] == tiles[slot + FINISHED]}
+        outputs = [(leg, tiles[leg.slots]) for leg in self._legs if leg.tensor == "O"]
+        self._finished = {leg.outer for leg, values in outputs if values[ARRIVING] == values[FINISHED]}
 
     def running(self, block: Block) -> Held:
         """While a piece runs: the tiles of its first turn, which are the largest."""
@@ -77,16 +73,16 @@ class Residence:
         """When a piece is done: tiles that the next one finds there, and what a window that slides on keeps."""
         found, walk = dict.fromkeys(((leg.inner, leg.tensor) for leg in self._legs), 0), self._walk
         if number + 1 < len(walk.pieces):
-            block, following = walk.pieces[number].block, walk.pieces[number + 1].block
-            due = {entry.leg: following if slid_from is not None else None for entry, slid_from in walk.due(number + 1)}
-            for leg, until in ((self._traffic.legs[e.leg], due.get(e.leg, block)) for e in walk.entries):
-                found[leg.inner, leg.tensor] = self._bits(leg, block, until) if until is not None else 0
+            (_, block), (_, following), due = walk.pieces[number], walk.pieces[number + 1], walk.due(number + 1)
+            for leg in walk.depth:
+                if leg not in due or due[leg] is not None:
+                    found[leg.inner, leg.tensor] = self._bits(leg, block, following if leg in due else block)
         return found
 
     def _bits(self, leg: Leg, block: Block, following: Block) -> int:
         """A tile; of a window, the lines that the following block wants too."""
-        bits, role, layer = self._machine.bits, self._role, self._traffic.nest.layer
-        nest, lens = self._traffic.nest, self._traffic.nest.first_tile(leg.inner, block)
+        bits, role, nest, layer = self._machine.bits, self._role, self._nest, self._nest.layer
+        lens = nest.first_tile(leg.inner, block)
         values = prod(lens[d] for d in RELEVANT[leg.tensor])
         if leg.tensor == "W":
             return values * bits.W

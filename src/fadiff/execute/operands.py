@@ -5,12 +5,13 @@ rows and columns, are counted with padding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from fadiff.execute.nest import IMAGE, C, G, K, N, R, S
-from fadiff.execute.tensors import Floats, FloatType, Image, Span, Words, residues, resized, resizes
+from fadiff.execute.nest import C, G, K, N, R, S, lines_read
+from fadiff.execute.tensors import Floats, FloatType, Image, Span, Words, residues, resized
 from fadiff.workload import Dims, Layer
 
 Box = tuple[Span, ...]
@@ -21,11 +22,7 @@ ROWS, COLS = 3, 4
 def box_of(tensor: str, layer: Layer, starts: Sequence[int], lens: Sequence[int]) -> Box:
     """What a block reads of W or I; of I with the rows and columns that strides leave out."""
     spans = [(starts[d], starts[d] + lens[d]) for d in ((G, K, C, R, S) if tensor == "W" else (G, N, C))]
-    if tensor == "I":
-        for (p, r), stride, dilation in zip(IMAGE, layer.stride, layer.dilation, strict=True):
-            first = starts[p] * stride + starts[r] * dilation
-            spans.append((first, first + (lens[p] - 1) * stride + (lens[r] - 1) * dilation + 1))
-    return tuple(spans)
+    return (*spans, *(lines_read(layer, axis, starts, lens) for axis in (0, 1) if tensor == "I"))
 
 
 class Taken(NamedTuple):
@@ -36,56 +33,59 @@ class Taken(NamedTuple):
     data: int
 
 
-Source = Callable[[Box], Taken]
-"""An operand where it lies: takes a box of it."""
-
-
-def weight_source(look: Callable[[], Words], dtype: FloatType) -> Source:
-    """W where `look` finds it, ``[G, K, C, R, S]``."""
-
-    def take(box: Box) -> Taken:
-        values = look()[_slices(box)].astype(dtype, order="C")
-        return Taken(values, values.size, values.size)
-
-    return take
-
-
 class Part(NamedTuple):
-    """One tensor on an input port: its channels among all, how to find it, ``[N, channels, P', Q']``, and its lines.
+    """A part of an operand: the box of it that is data, how to find its words, and whether its group makes them."""
 
-    `lines` are its rows and columns, first and end, as the layer counts them.
-    """
-
-    channels: Span
+    box: Box
     look: Callable[[], Words]
-    lines: Image
     fused: bool
 
 
-class Inputs:
-    """The input port of a MAC layer: tensors laid end to end along its G*C channels, zeros around each of them."""
+def weight_parts(dims: Dims, look: Callable[[], Words]) -> list[Part]:
+    """W, which lies in one piece, ``[G, K, C, R, S]``."""
+    return [Part(tuple((0, dims[d]) for d in (G, K, C, R, S)), look, False)]
 
-    def __init__(self, dims: Dims, parts: Sequence[Part], dtype: FloatType) -> None:
-        self._dims, self._dtype = dims, dtype
-        self._parts: list[tuple[Part, Box]] = []
-        for part in parts:
-            self._parts += [(part, (g, (0, dims.N), c, *part.lines)) for g, c in _rectangles(dims.C, part.channels)]
+
+def input_parts(dims: Dims, channels: Span, look: Callable[[], Words], lines: Image, fused: bool) -> Iterator[Part]:
+    """A tensor on an input port, ``[N, channels, P', Q']``, of which `channels` among all G*C and `lines` are data.
+
+    It is at most three parts: whole groups, and what is left of groups before and after them.
+    """
+    at, end = channels
+    while at < end:
+        (g, c), rest = divmod(at, dims.C), end - at
+        groups, width = max(1, rest // dims.C) if c == 0 else 1, min(dims.C - c, rest)
+        view = partial(_some_channels, look, at - channels[0], groups, width)
+        yield Part(((g, g + groups), (0, dims.N), (c, c + width), *lines), view, fused)
+        at += groups * width
+
+
+def _some_channels(look: Callable[[], Words], first: int, groups: int, width: int) -> Words:
+    words = look()[:, first : first + groups * width]
+    return words.reshape(words.shape[0], groups, width, *words.shape[2:]).transpose(1, 0, 2, 3, 4)
+
+
+class Operand:
+    """W or I of a MAC layer where it lies: tensors laid end to end along G*C, zeros around each of them."""
+
+    def __init__(self, parts: Sequence[Part], dtype: FloatType) -> None:
+        self._parts, self._dtype = parts, dtype
 
     def take(self, box: Box) -> Taken:
         """Takes a box."""
         sizes = [end - first for first, end in box]
         found: Floats = np.zeros(sizes, self._dtype)
         wanted = data = 0
-        for part, there in self._parts:
+        for part in self._parts:
             # Ranges that do not overlap come out empty or worse.
-            inside = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, there, strict=True)]
+            inside = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, part.box, strict=True)]
             g, n, c, rows, cols = [max(0, end - first) for first, end in inside]
             if not part.fused:
                 wanted += g * n * c * sizes[ROWS] * sizes[COLS]
                 data += g * n * c * rows * cols
             if g * c * rows * cols == 0:
                 continue
-            values = self._view(part, there)[_slices(inside, there)]
+            values = part.look()[_slices(inside, part.box)]
             if [g, n, c, rows, cols] == sizes:
                 return Taken(values.astype(self._dtype, order="C"), wanted, data)
             found[_slices(inside, box)] = values
@@ -93,18 +93,11 @@ class Inputs:
 
     def most_unfused(self, groups: int, channels: int) -> int:
         """The most channels from the first memory that a tile of so many groups and channels can hold."""
-        unfused = np.zeros((self._dims.G, self._dims.C), np.int64)
-        for part, (g, _, c, _, _) in self._parts:
-            unfused[slice(*g), slice(*c)] = not part.fused
-        by_group = np.add.reduceat(unfused, range(0, self._dims.G, groups), axis=0)
-        return int(np.add.reduceat(by_group, range(0, self._dims.C, channels), axis=1).max())
-
-    def _view(self, part: Part, there: Box) -> Words:
-        """A part, or some groups and channels of it, as ``[G, N, C, rows, columns]``."""
-        (g0, g1), _, (c0, c1), _, _ = there
-        first = g0 * self._dims.C + c0 - part.channels[0]
-        words = part.look()[:, first : first + (g1 - g0) * (c1 - c0)]
-        return words.reshape(words.shape[0], g1 - g0, c1 - c0, *words.shape[2:]).transpose(1, 0, 2, 3, 4)
+        unfused = np.zeros([max(part.box[axis][1] for part in self._parts) for axis in (0, 2)], np.int64)
+        for part in self._parts:
+            unfused[_slices(part.box)[:3:2]] = not part.fused
+        by_group = np.add.reduceat(unfused, range(0, len(unfused), groups), axis=0)
+        return int(np.add.reduceat(by_group, range(0, unfused.shape[1], channels), axis=1).max())
 
 
 class Tile:
@@ -113,7 +106,7 @@ class Tile:
     `wanted` counts all that were brought from the first memory, `data` those of them that are no padding.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Operand) -> None:
         self.box: Box | None = None
         self.wanted = self.data = 0
         self._source = source
@@ -126,12 +119,12 @@ class Tile:
         """
         old, self.box = self.box, box
         if not slides or old is None:
-            taken = self._source(box)
+            taken = self._source.take(box)
             self._values = taken.values
         else:
             axis = ROWS if old[ROWS] != box[ROWS] else COLS
             (first, end), fresh = box[axis], (old[axis][1], box[axis][1])
-            taken = self._source((*box[:axis], fresh, *box[axis + 1 :]))
+            taken = self._source.take((*box[:axis], fresh, *box[axis + 1 :]))
             # Of all lines that it held, and fresh ones, the last are wanted.
             lines = np.concatenate((self._values, taken.values), axis)
             self._values = lines[(slice(None),) * axis + (slice(first - end, None),)]
@@ -154,7 +147,7 @@ class Outlet:
     def __init__(self, layer: Layer, record: Words) -> None:
         self.record, self.computed, self.stored = record, 0, 0
         d, self._layer = layer.dims, layer
-        self._collected = np.zeros((d.N, d.G, d.K, d.P, d.Q), np.int8) if resizes(layer) else None
+        self._collected = np.zeros((d.N, d.G, d.K, d.P, d.Q), np.int8) if layer.stored != (d.P, d.Q) else None
 
     def drain(self, sums: Floats, corner: tuple[int, int, int, int, int]) -> None:
         """Takes final sums ``[g, k, n, p, q]`` whose first element is ``O[g, k, n, p, q]`` = `corner`."""
@@ -168,28 +161,12 @@ class Outlet:
             self.record[place] = words
             self.stored += words.size
 
-    def finish(self, outputs: Sequence[Span], rows: Span, cols: Span) -> None:
-        """Stores rows and columns that are complete now, of ranges of N, G and K, if the vector unit collected them."""
-        if self._collected is not None and rows[0] < rows[1] and cols[0] < cols[1]:
-            n, g, k = (slice(*span) for span in outputs)
-            words = resized(self._collected[n, g, k], self._layer, rows, cols)
-            self.record[n, g, k, slice(*rows), slice(*cols)] = words
+    def finish(self, box: Box) -> None:
+        """Stores a box of the record that is complete now, if the vector unit collected it."""
+        if self._collected is not None and all(first < end for first, end in box):
+            place = _slices(box)
+            self.record[place] = words = resized(self._collected[place[:3]], self._layer, *box[3:])
             self.stored += words.size
-
-
-def _rectangles(width: int, channels: Span) -> Iterator[tuple[Span, Span]]:
-    """A range of the G*C channels as at most three rectangles of groups and of channels within a group."""
-    first, last = channels
-    while first < last:
-        group, channel = divmod(first, width)
-        if channel == 0 and last - first >= width:
-            count = (last - first) // width
-            yield (group, group + count), (0, width)
-            first += count * width
-        else:
-            end = min(width, channel + last - first)
-            yield (group, group + 1), (channel, end)
-            first += end - channel
 
 
 def _slices(box: Sequence[Span], around: Sequence[Span] = ((0, 0),) * 5) -> tuple[slice, ...]:

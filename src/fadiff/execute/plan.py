@@ -49,11 +49,6 @@ class Pace(NamedTuple):
         first, end = (max(0, min(rows)) for rows in zip(complete, due, strict=True))
         return first, end
 
-    @property
-    def first(self) -> int:
-        """The first iteration in which there is something to do."""
-        return -ceil_div(self.lead, self.tile)
-
 
 class Plan:
     """All shared iterations of a group, with the block of each layer in each of them."""
@@ -65,8 +60,8 @@ class Plan:
         """By layer and shared loop."""
         for name in reversed(group.layers):
             self.paces[name] = {loop: self._pace(name, loop) for loop in self.order}
-        first = {loop: min(paces[loop].first for paces in self.paces.values()) for loop in self.order}
-        self.iterations = tuple(product(*(range(first[loop], getattr(group.trips, loop)) for loop in self.order)))
+        ahead = {loop: max(ceil_div(p[loop].lead, p[loop].tile) for p in self.paces.values()) for loop in self.order}
+        self.iterations = tuple(product(*(range(-ahead[loop], getattr(group.trips, loop)) for loop in self.order)))
 
     def index(self, at: Indices, loop: str) -> int:
         """The index of one shared loop."""
@@ -89,14 +84,12 @@ class Plan:
         """What a layer computes of a shared loop's dim in an iteration."""
         return self.paces[name][loop].computed(self.index(at, loop))
 
-    def finished(self, name: str, at: Indices, loop: str) -> Span:
-        """Stored rows (P) or columns (Q) that a layer completes in an iteration."""
-        return self.paces[name][loop].finished(self.index(at, loop))
-
-    def outputs(self, name: str, at: Indices) -> tuple[Span, Span, Span]:
-        """What an iteration makes of N, G and K of a layer's output."""
-        k = self.span(name, at, "X") if self.group.x_dim(name) == "K" else (0, self.workload[name].dims.K)
-        return self.span(name, at, "N"), self.span(name, at, "G"), k
+    def stores(self, name: str, at: Indices) -> tuple[Span, ...]:
+        """What an iteration makes of N, G and K of a layer's output, and stored rows and columns that it completes."""
+        n, g, k = (self.span(name, at, loop) for loop in "NGX")
+        if self.group.x_dim(name) == "C":
+            k = (0, self.workload[name].dims.K)
+        return n, g, k, *(self.paces[name][loop].finished(self.index(at, loop)) for loop in "PQ")
 
     def completes(self, name: str, at: Indices) -> bool:
         """Whether sums are complete after an iteration: those of a channel loop's consumer are after its last one."""
@@ -121,16 +114,17 @@ class Plan:
                 found.append(Piece(at, block))
         return found
 
-    def read(self, edge: Edge, axis: int, computed: Span) -> Span:
-        """Stored rows (axis 0) or columns (1) of its source that an edge reads for computed ones of its target."""
-        stored, (stride, _, end) = self.workload[edge.source].stored[axis], self._reach(edge, axis)
-        return self.first_read(edge, axis, computed[0]), min(stored, max(0, stride * (computed[1] - 1) + end))
+    def read(self, edge: Edge, at: Indices, loop: str) -> tuple[int, int, int]:
+        """Stored rows (P) or columns (Q) of its source that an edge reads in an iteration: (first, end, next).
 
-    def first_read(self, edge: Edge, axis: int, computed: int) -> int:
-        """The first of its source's lines that an edge still reads when so many of its target's are computed."""
-        stored, (stride, first, _) = self.workload[edge.source].stored[axis], self._reach(edge, axis)
-        done = computed >= self.paces[edge.target]["PQ"[axis]].size
-        return stored if done else min(stored, max(0, stride * computed + first))
+        `next` is the first of them that it still reads after the iteration.
+        """
+        axis, size, span = "PQ".index(loop), self.paces[edge.target][loop].size, self.span(edge.target, at, loop)
+        stored, (stride, low, high) = self.workload[edge.source].stored[axis], self._reach(edge, axis)
+        first, following = (stride * line + low if line < size else stored for line in span)
+        lines = (first, stride * (span[1] - 1) + high, following)
+        first, end, following = (min(stored, max(0, line)) for line in lines)
+        return first, end, following
 
     def _reach(self, edge: Edge, axis: int) -> tuple[int, int, int]:
         """(stride, first, end): row p of an edge's target reads rows p*stride + first to p*stride + end of its source.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from fadiff.execute.operands import Part
+from fadiff.execute.operands import Part, input_parts
 from fadiff.execute.tensors import Image, Tensors, data_lines
 from fadiff.schedule import Schedule
 
@@ -43,7 +43,8 @@ def layer_role(schedule: Schedule, tensors: Tensors, name: str) -> Role:
             fused["W"] += inside
         elif operand.port == "input":
             lines = data_lines(workload, layer, place)
-            parts.append(Part((first, first + channels), partial(tensors.operand, layer, place), lines, inside))
+            look = partial(tensors.operand, layer, place)
+            parts += input_parts(layer.dims, (first, first + channels), look, lines, inside)
             share, first = Fraction(channels, layer.dims.G * layer.dims.C), first + channels
             fused["I"] += share * inside
             (top, bottom), (left, right) = lines

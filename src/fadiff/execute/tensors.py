@@ -126,22 +126,17 @@ def data_lines(workload: Workload, layer: Layer, place: int) -> Image:
     return (top, top + stored[0]), (left, left + stored[1])
 
 
-def resizes(layer: Layer) -> bool:
-    """Whether the epilogue stores other rows and columns than the layer computes."""
-    return layer.stored != (layer.dims.P, layer.dims.Q)
-
-
 def resized(words: Words, layer: Layer, rows: Span, cols: Span) -> Words:
     """Rows and columns `rows` x `cols` of the stored tensor, from computed words ``[..., P, Q]``.
 
     Stored row j covers computed rows floor(j*P/P') to ceil((j+1)*P/P') - 1, columns likewise: max_pool takes their
     maximum, avg_pool and global_pool their mean, rounded down, upsample the first. A reshape keeps the sequence.
     """
+    computed = (layer.dims.P, layer.dims.Q)
     pool = next((op for op in reversed(layer.epilogue) if op.endswith("pool") or op == "upsample"), "reshape")
-    if pool == "reshape" and prod(layer.stored) == layer.dims.P * layer.dims.Q:
+    if layer.stored == computed or (pool == "reshape" and prod(layer.stored) == prod(computed)):
         return words.reshape(*words.shape[:-2], *layer.stored)[..., slice(*rows), slice(*cols)]
-    row_windows = _windows(layer.dims.P, layer.stored[0], rows)
-    col_windows = _windows(layer.dims.Q, layer.stored[1], cols)
+    row_windows, col_windows = map(_windows, computed, layer.stored, (rows, cols))
     if pool == "upsample":
         return words[..., [a for a, _ in row_windows], :][..., [a for a, _ in col_windows]]
     pooled = np.maximum if pool == "max_pool" else np.add
@@ -167,7 +162,7 @@ def direct_output(workload: Workload, layer: Layer, tensors: Tensors) -> Words:
         addends = [tensors.operand(layer, place).astype(np.float32) for place in range(len(layer.inputs))]
         output = residues(sum(addends[1:], addends[0]))[:, None]
     rows, cols = layer.stored
-    return resized(output, layer, (0, rows), (0, cols)) if resizes(layer) else output
+    return resized(output, layer, (0, rows), (0, cols))
 
 
 def _padded_input(workload: Workload, layer: Layer, tensors: Tensors) -> Words:

@@ -8,17 +8,14 @@ Counts are vectors: steps, MACs, and the slots of each leg.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fadiff.execute.legs import ALL, Leg, Sums
-from fadiff.execute.nest import IMAGE, REDUCED, RELEVANT, Block, C, Lanes, Loop, Nest, ceil_div
+from fadiff.execute.legs import ALL, Counts, Leg, Sums
+from fadiff.execute.nest import REDUCED, RELEVANT, Block, C, Lanes, Loop, Nest, P, Q, R, S, ceil_div, lines_read
 from fadiff.execute.plan import Piece
 from fadiff.execute.role import Role
 
-Counts = NDArray[np.int64]
 STEPS, MACS, FIRST_LEG = range(3)
 
 
@@ -26,19 +23,20 @@ class Traffic:
     """The walk over a layer's own loops."""
 
     def __init__(self, nest: Nest, role: Role) -> None:
-        self.nest = nest
-        chains = {tensor: pairwise((*chain, nest.macs)) for tensor, chain in role.chains.items()}
-        self.legs = [Leg(nest, role, tensor, *ends) for tensor, chain in chains.items() for ends in chain]
-        self.slot = [FIRST_LEG + sum(leg.slots for leg in self.legs[:i]) for i in range(len(self.legs) + 1)]
-        self._at = [[i for i, leg in enumerate(self.legs) if leg.place == item] for item in range(len(nest.items) + 1)]
-        self._images = [image for leg in self.legs for image in leg.images]
-        self._last_padded = max((leg.place for leg in self.legs if leg.images), default=-1)
-        self._offsets = [[nest.offsets(d, items) for d in range(8)] for items in range(len(nest.items) + 1)]
+        self.nest, self.legs, slot = nest, list[Leg](), FIRST_LEG
+        for tensor, chain in role.chains.items():
+            for outer, inner in pairwise((*chain, nest.macs)):
+                self.legs.append(Leg(nest, role, tensor, outer, inner, slot))
+                slot = self.legs[-1].slots.stop
+        places = range(len(nest.items) + 1)
+        self._at = [[leg for leg in self.legs if leg.place == item] for item in places]
+        self._images = [[image for leg in self.legs if leg.place >= item for image in leg.images] for item in places]
+        self._offsets = [[nest.offsets(d, items) for d in (P, Q, R, S)] for items in places]
         self._known: dict[object, Counts] = {}
 
     def zeros(self) -> Counts:
         """No counts yet."""
-        return np.zeros(self.slot[-1], np.int64)
+        return np.zeros(self.legs[-1].slots.stop, np.int64)
 
     def turns(self, item: int, block: Block, sums: Sums) -> Iterator[tuple[Block, Sums]]:
         """The blocks of all turns of a loop, with the state of their sums."""
@@ -47,16 +45,7 @@ class Traffic:
         count = ceil_div(block.lens[loop.dim][0], loop.step)  # until the first lane is done: none has more to do
         for i in range(count):
             state = Sums(ALL if i else sums.held, sums.last and i == count - 1) if loop.dim in REDUCED else sums
-            yield block.turn(loop, i), state
-
-    def move(self, leg: int, block: Block, previous: Block | None, sums: Sums, out: Counts) -> Sums:
-        """Carries out the transfer of a leg; `previous` is the block from which its window has slid."""
-        if self.legs[leg].tensor == "O":
-            values, sums = self.legs[leg].outputs(block, sums)
-        else:
-            values = self.legs[leg].operand(block, previous)
-        out[self.slot[leg] : self.slot[leg + 1]] += values
-        return sums
+            yield block.into(loop, i), state
 
     def below(self, item: int, block: Block, sums: Sums) -> Counts:
         """Everything from an item inwards."""
@@ -74,7 +63,7 @@ class Traffic:
             return out
         here = self.nest.items[item]
         if isinstance(here, Lanes):
-            return self.below(item + 1, block.dealt(here), sums)
+            return self.below(item + 1, block.into(here), sums)
         total, previous = self.zeros(), None
         for now, state in self.turns(item, block, sums):
             total += self.below(item + 1, now, self._begin_turn(item, now, previous, state, total))
@@ -84,29 +73,20 @@ class Traffic:
     def _begin_turn(self, item: int, block: Block, previous: Block | None, sums: Sums, out: Counts) -> Sums:
         """Carries out all transfers that stand in a loop; `previous` is the block one turn ago."""
         for leg in self._at[item]:
-            sums = self.move(leg, block, previous if self.legs[leg].slides else None, sums, out)
+            sums = leg.move(block, previous if leg.slides else None, sums, out)
         return sums
 
     def _where(self, item: int, block: Block) -> tuple[int | None, ...]:
         """Where the input of a block starts, rows and columns, as far as padding makes a difference."""
-        layer, found = self.nest.layer, list[int | None]([None, None])
-        for axis, dims in enumerate(IMAGE if item <= self._last_padded else ()):
-            first, length = 0, 1
-            for d, step in zip(dims, (layer.stride[axis], layer.dilation[axis]), strict=True):
-                first += block.starts[d] * step
-                reach = max(at + n for at, n in zip(self._offsets[item][d], block.lens[d], strict=True) if n)
-                length += (reach - 1) * step
-            if not all(image[axis][0] <= first and first + length <= image[axis][1] for image in self._images):
-                found[axis] = first
-        return tuple(found)
-
-
-class Entry(NamedTuple):
-    """A leg whose transfer stands in the shared loop number `depth`, or outside of all of them (-1)."""
-
-    leg: int
-    depth: int
-    slides: bool
+        if not self._images[item]:
+            return ()
+        placed = zip(self._offsets[item], block.lens[P:], strict=True)
+        reach = [0] * P + [max(at + n for at, n in zip(*lanes, strict=True) if n) for lanes in placed]
+        spans = [lines_read(self.nest.layer, axis, block.starts, reach) for axis in (0, 1)]
+        return tuple(
+            None if all(image[axis][0] <= first and end <= image[axis][1] for image in self._images[item]) else first
+            for axis, (first, end) in enumerate(spans)
+        )
 
 
 class SharedWalk:
@@ -116,39 +96,37 @@ class SharedWalk:
     """
 
     def __init__(self, traffic: Traffic, dims: Sequence[int], pieces: Sequence[Piece]) -> None:
-        self.pieces = pieces
-        self.traffic, self._dims = traffic, dims
-        self._running = [i for i in range(len(dims)) if len({piece.at[i] for piece in pieces}) > 1]
+        self.traffic, self.pieces = traffic, pieces
+        running = [i for i in range(len(dims)) if len({piece.at[i] for piece in pieces}) > 1]
         # A shared loop over C, the channel loop of its consumer, goes on with the same sums.
-        self._reduced = next((i for i in self._running if dims[i] == C), None)
-        self.entries = [self._entry(i, leg) for i, leg in enumerate(traffic.legs) if leg.place == -1]
+        self._reduced = next((i for i in running if dims[i] == C), -1)
+        self.depth: dict[Leg, int] = {}
+        """By leg whose transfer stands in none of the layer's own loops: in which shared loop it does; -1: in none."""
+        self._sliding = set[Leg]()
+        for leg in (leg for leg in traffic.legs if leg.place == -1):
+            self.depth[leg] = max((i for i in running if leg.forgets or dims[i] in RELEVANT[leg.tensor]), default=-1)
+            lasts = running and leg.tensor == "I" and not leg.forgets and not traffic.nest.loops(leg.inner)
+            if lasts and traffic.nest.slides(leg.inner, dims[running[-1]], -1):
+                self._sliding.add(leg)
 
-    def _entry(self, number: int, leg: Leg) -> Entry:
-        depth = max((i for i in self._running if leg.forgets or self._dims[i] in RELEVANT[leg.tensor]), default=-1)
-        along, nest = self._dims[self._running[-1]] if self._running else C, self.traffic.nest
-        lasts = leg.tensor == "I" and not leg.forgets and not nest.loops(leg.inner)
-        return Entry(number, depth, lasts and nest.slides(leg.inner, along, -1))
-
-    def due(self, number: int) -> Iterator[tuple[Entry, Block | None]]:
+    def due(self, number: int) -> dict[Leg, Block | None]:
         """Transfers that a piece carries out, each with the block from which its window has slid."""
         before, now = self.pieces[number - 1], self.pieces[number]
         # The outermost shared loop that has gone on since the piece before.
         turned = next(i for i, at in enumerate(now.at) if at != before.at[i]) if number else -1
-        for entry in self.entries:
-            if turned <= entry.depth:
-                yield entry, before.block if entry.slides and turned == entry.depth else None
+        due = {leg: depth for leg, depth in self.depth.items() if turned <= depth}
+        return {leg: before.block if leg in self._sliding and turned == depth else None for leg, depth in due.items()}
 
     def begin_piece(self, number: int, out: Counts) -> Sums:
         """Carries out the transfers that are due; the sums as the layer's own loops find them."""
-        index, final = (piece.at[self._reduced or 0] for piece in (self.pieces[number], self.pieces[-1]))
-        goes_on, last = self._reduced is not None and index > 0, self._reduced is None or index == final
-        held, due = ALL if goes_on else 0, {entry.leg: previous for entry, previous in self.due(number)}
-        for entry in self.entries:
-            if entry.leg in due:
-                stay = self._reduced is not None and self._reduced > entry.depth
-                state = Sums(held, last or stay)
-                held = self.traffic.move(entry.leg, self.pieces[number].block, due[entry.leg], state, out).held
-            elif self.traffic.legs[entry.leg].tensor == "O":
+        index, final = (piece.at[self._reduced] for piece in (self.pieces[number], self.pieces[-1]))
+        last, due = self._reduced < 0 or index == final, self.due(number)
+        held = ALL if self._reduced >= 0 and index > 0 else 0
+        for leg, depth in self.depth.items():
+            if leg in due:
+                state = Sums(held, last or self._reduced > depth)
+                held = leg.move(self.pieces[number].block, due[leg], state, out).held
+            elif leg.tensor == "O":
                 held = ALL
         return Sums(held, last)
 

@@ -123,7 +123,8 @@ def group_tiling(
     misfits = list(_barred(workload, members, fused, trips))
     for loop, count in zip(SHARED_LOOPS, trips, strict=True):
         shared = count > 1
-        if loop in "GX" and not (shared & ~_any(misfits, loop, shared)).any():
+        barred = np.any([0 * shared, *(misfit.where for misfit in misfits if misfit.loop == loop)], axis=0)
+        if loop in "GX" and not (shared & ~barred).any():
             continue
         for name in sorted(members, key=workload.depth.__getitem__, reverse=True):
             layer, dim = workload[name], shared_dim(loop, first=name == members[0])
@@ -134,8 +135,9 @@ def group_tiling(
                 misfits.append(Misfit(loop, f"its last trip would find no {dim} of {name}", (count - 1) * step >= size))
             elif loop in IMAGE:
                 axis = IMAGE.index(loop)
-                step, stored = _image_tile(layer, axis, [_asked(workload, edge, axis, tile) for edge in leaving])
-                stored = np.where(shared, stored[0], layer.stored[axis]), *stored[1:]
+                stored = [_asked(workload, edge, axis, tile) for edge in leaving]
+                step = _ceil(stored[0] * _computed(layer, axis), layer.stored[axis])
+                stored[0] = np.where(shared, stored[0], layer.stored[axis])
                 stored_tile[name].append(stored[0])
                 misfits += _image_misfits(layer, loop, step, stored, count, ahead[name][axis].lead)
             else:
@@ -151,14 +153,6 @@ def _ceil(a: Candidates, b: Candidates | int) -> Candidates:
 
 def _computed(layer: Layer, axis: int) -> int:
     return (layer.dims.P, layer.dims.Q)[axis]
-
-
-def _any(misfits: list[Misfit], loop: str, shared: Bool[np.ndarray, " candidates"]) -> Bool[np.ndarray, " candidates"]:
-    found = np.zeros_like(shared)
-    for misfit in misfits:
-        if misfit.loop == loop:
-            found |= misfit.where
-    return found
 
 
 def _barred(
@@ -196,15 +190,9 @@ def _no_channel_loop(workload: Workload, layers: Sequence[Layer]) -> str | None:
 
 
 def _asked(workload: Workload, edge: Edge, axis: int, tile: Tiles) -> Candidates:
-    """Rows (columns) of a producer that a consumer's tile takes a step further: stride * its computed tile."""
+    """Stored rows (columns) of a producer that a consumer's tile takes a step further: stride * its computed tile."""
     stride = workload[edge.target].stride[axis] if edge.port == "input" else 1
-    return stride * tile[edge.target][IMAGE[axis]]
-
-
-def _image_tile(layer: Layer, axis: int, asked: list[Candidates]) -> tuple[Candidates, list[Candidates]]:
-    """Computed rows (columns) of a producer in one shared iteration, and the stored ones each consumer asks for."""
-    stored = [np.minimum(layer.stored[axis], rows) for rows in asked]
-    return _ceil(stored[0] * _computed(layer, axis), layer.stored[axis]), stored
+    return np.minimum(workload[edge.source].stored[axis], stride * tile[edge.target][IMAGE[axis]])
 
 
 def _image_misfits(
@@ -214,13 +202,10 @@ def _image_misfits(
     axis, shared = IMAGE.index(loop), count > 1
     computed, all_stored = _computed(layer, axis), layer.stored[axis]
     for other in stored[1:]:
-        yield Misfit(
-            loop, f"the consumers of {layer.name} ask for different tiles of it", shared & (other != stored[0])
-        )
-    yield Misfit(
-        loop,
-        f"tiles of {layer.name}'s {computed} {loop} do not become tiles of the {all_stored} it stores",
-        shared & (_ceil(computed + 0 * count, step) != _ceil(all_stored + 0 * count, stored[0])),
-    )
+        reason = f"the consumers of {layer.name} ask for different tiles of it"
+        yield Misfit(loop, reason, shared & (other != stored[0]))
+    reason = f"tiles of {layer.name}'s {computed} {loop} do not become tiles of the {all_stored} it stores"
+    pieces, stored_pieces = _ceil(computed + 0 * count, step), _ceil(all_stored + 0 * count, stored[0])
+    yield Misfit(loop, reason, shared & (pieces != stored_pieces))
     late = _ceil(all_stored - lead + 0 * count, stored[0]) > count
     yield Misfit(loop, f"{layer.name} would not be done with its {all_stored} stored {loop}'", shared & late)

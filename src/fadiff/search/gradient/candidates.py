@@ -69,8 +69,7 @@ def choices(workload: Workload, machine: Machine, settings: DescentSettings) -> 
             slots = _slots(workload, machine, workload[name], d, fuse=fuse) if size > 1 else ()
             if settings.choice == "integers":
                 for slot in slots[1:]:
-                    numbers = np.array([n for n in trip_counts(size) if n <= slot.most])
-                    yield Choice(i, d, (slot.number,), numbers[:, None])
+                    yield Choice(i, d, (slot.number,), np.array([[n] for n in trip_counts(size) if n <= slot.most]))
             elif len(slots) > 1:
                 factors = _tuples(size, slots, settings.spatial_slack, settings.max_candidates)
                 yield Choice(i, d, tuple(slot.number for slot in slots), factors)
@@ -81,12 +80,11 @@ def _slots(workload: Workload, machine: Machine, layer: Layer, d: int, *, fuse: 
     dim, size = DIMS[d], layer.dims[d]
     slots: list[_Slot] = []
     for number in map_space(machine).nodes[dim] if layer.is_mac else (0,):
-        node = machine.nodes[number]
+        node, slot = machine.nodes[number], _Slot(number, size)
         if isinstance(node, Axis):
             alone = all(layer.dims[DIMS.index(other)] == 1 for other in node.dims if other != dim)
-            slots.append(_Slot(number, min(size, node.size), is_axis=True, is_alone=alone))
-        else:
-            slots.append(_Slot(number, size))
+            slot = _Slot(number, min(size, node.size), is_axis=True, is_alone=alone)
+        slots.append(slot)
     barred = {loop for bar in barriers(workload, (layer.name,), (), online_softmax=False) for loop in bar.loops}
     neighbours = workload.consumers[layer.name] or workload.producers[layer.name]
     if fuse and neighbours and d in SHARED_DIMS and dim not in barred:
@@ -155,7 +153,7 @@ def _thin(size: int, slots: tuple[_Slot, ...], found: Tuples, cap: int) -> Tuple
     """
     points = np.log(found) * np.array([2.0 if slot.is_axis else 1.0 for slot in slots])
     is_exact = found.prod(axis=1) == size
-    kept = list(dict.fromkeys(int(points[:, j].argmax()) for j in range(len(slots))))[:cap]
+    kept = list(dict.fromkeys(points.argmax(axis=0).tolist()))[:cap]
     distance = np.min([((points - points[i]) ** 2).sum(axis=1) for i in kept], axis=0)
     while len(kept) < cap:
         worth = np.where(is_exact, distance, np.where(distance < APART**2, 0, CUT_WORTH * distance))

@@ -5,7 +5,7 @@ All restarts run as one batch; steps run in one compiled loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -22,7 +22,7 @@ from fadiff.search.gradient.candidates import SHARED_DIMS
 from fadiff.search.gradient.loss import Seen, apart, choose_orders, look, loss, price_orders, set_scene
 from fadiff.search.gradient.penalties import PENALTIES
 from fadiff.search.gradient.problem import Problem, ProblemArrays
-from fadiff.search.gradient.relaxation import Integers, Params, Relaxed, relax
+from fadiff.search.gradient.relaxation import Integers, Params, Relaxed, pick, relax
 from fadiff.search.gradient.settings import DescentSettings, anneal
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
     from fadiff.schedule import Schedule
     from fadiff.search.exact.conditions import Task
+    from fadiff.search.gradient.loss import Options, Orders
+    from fadiff.search.gradient.problem import Table
 
+    FactorLogs = Float[np.ndarray, "slots 8 layers restarts"]
+    Groups = Int[np.ndarray, "layers restarts"]
+    Random = np.random.Generator
 
 PROPOSED_ORDERS = 3
 """Loop orders that each layer considers in a step besides its own: another one of one memory each."""
@@ -46,7 +51,7 @@ class State(NamedTuple):
 
     params: Params
     optimizer: optax.OptState
-    orders: Int[Array, "memories restarts layers"]
+    orders: Orders
     """Number of the loop order of each memory in each layer."""
     key: Array
     """Seeds the noise of every step."""
@@ -83,12 +88,11 @@ def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequenc
     start with the same shared trips.
     """
     random, (arrays, position, _) = np.random.default_rng(seed), problem
-    restarts, layers = settings.restarts, arrays.layers.size.shape[-1]
-    nodes, memories = len(arrays.structure.dims), len(arrays.orders)
-    logs = np.concatenate([*_random_rows(random, arrays, restarts), np.zeros((1, restarts))])[np.asarray(arrays.place)]
-    logs = logs.reshape(nodes + 1, 8, layers, restarts)
+    restarts, layers, nodes = settings.restarts, arrays.layers.size.shape[-1], len(arrays.structure.dims)
+    parts = np.concatenate([_random_rows(random, table, restarts) for table in arrays.tables])
+    logs = pick(arrays.place, parts).reshape(-1, 8, layers, restarts)
     choices = np.array([len(orders) for orders in arrays.orders])
-    orders = (random.random((memories, layers, restarts)) * choices[:, None, None]).astype(np.int32)
+    orders = (random.random((len(choices), layers, restarts)) * choices[:, None, None]).astype(np.int32)
     for restart in range(-(-restarts // 2) if starts else 0):
         schedule, spread = starts[restart % len(starts)], 0.0 if restart < len(starts) else PERTURBATION
         mappings = [schedule.mappings.get(layer.name) for layer in schedule.workload.layers]
@@ -101,11 +105,10 @@ def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequenc
                 orders[i, at, restart] = arrays.orders[i].index(order) if order in arrays.orders[i] else 0
     groups = (random.random((layers, restarts)) < random.uniform(0.1, 1, size=restarts)).cumsum(axis=0)
     if arrays.shares:
-        _share(random, logs, groups, np.asarray(arrays.layers.size))
+        _share(random, arrays, logs, groups)
     together = np.asarray(arrays.ends.source).T @ groups == np.asarray(arrays.ends.target).T @ groups
-    flat = np.concatenate([logs.reshape(-1, restarts), np.zeros((1, restarts))])[np.asarray(arrays.unplace)]
     params = Params(
-        log_factors=jnp.asarray(np.maximum(flat, 0), jnp.float32),
+        log_factors=jnp.asarray(np.maximum(pick(arrays.unplace, logs.reshape(-1, restarts)), 0), jnp.float32),
         sigma_logits=jnp.asarray(np.where(together, LEANING, -LEANING), jnp.float32),
     )
     sides, numbers = jnp.zeros((8, restarts, layers)), jnp.zeros(restarts)
@@ -153,9 +156,7 @@ def _adam(settings: DescentSettings) -> optax.GradientTransformationExtraArgs:
 
 
 @jax.jit
-def _descend(
-    problem: ProblemArrays, settings: DescentSettings, state: State, start: Int[Array, ""], count: int
-) -> State:
+def _descend(problem: ProblemArrays, settings: DescentSettings, state: State, start: Array, count: int) -> State:
     """`count` steps, with the numbers that are due from step `start` on."""
     size = settings.restarts * sum(table.bar.size for table in problem.tables)
     considered = (PROPOSED_ORDERS + 1) * state.orders[0].size
@@ -179,8 +180,7 @@ def _descend(
 
         relaxing = partial(relax, problem, settings, noise=noise, tau=now.tau)
         relaxed, pull, integers = cast("tuple[Relaxed, Any, Integers]", jax.vjp(relaxing, state.params, has_aux=True))
-        due = now.tau > 0
-        pricing = partial(price_orders, problem, settings)
+        due, pricing = now.tau > 0, partial(price_orders, problem, settings)
         price, counts = apart(due, pricing, integers, relaxed.sigma, orders, now.weight)
         chosen, known = choose_orders(settings, orders, price, counts, draw.reshape(price.shape), now.tau)
         slopes, seen = apart(due, jax.grad(total_loss, has_aux=True), relaxed)
@@ -191,9 +191,7 @@ def _descend(
     return cast("State", jax.lax.fori_loop(0, count, one_step, state))
 
 
-def _considered(
-    problem: ProblemArrays, orders: Int[Array, "memories restarts layers"], drawn: Float[Array, " numbers"]
-) -> Int[Array, "considered memories restarts layers"]:
+def _considered(problem: ProblemArrays, orders: Orders, drawn: Float[Array, " numbers"]) -> Options:
     """The present orders, and some that differ from them in one memory; `drawn` are random numbers."""
     several = [i for i, choices in enumerate(problem.orders) if len(choices) > 1]
     counts = np.array([len(problem.orders[i]) for i in several])
@@ -204,23 +202,14 @@ def _considered(
     return jnp.concatenate([orders[None], jnp.where(here, number[:, None], orders)])
 
 
-def _random_rows(
-    random: np.random.Generator, problem: ProblemArrays, restarts: int
-) -> Iterator[Float[np.ndarray, "parts restarts"]]:
-    """Per table the log factors of a random candidate of every row."""
-    for table in problem.tables:
-        logs, count = np.asarray(table.logs, dtype=np.float64), (np.asarray(table.bar) == 0).sum(axis=1)
-        chosen = (random.random((len(logs), restarts)) * count).astype(np.int64)
-        picked = np.take_along_axis(logs, chosen[:, :, None], axis=1)
-        yield picked.transpose(0, 2, 1).reshape(-1, restarts)
+def _random_rows(random: Random, table: Table, restarts: int) -> Float[np.ndarray, "parts restarts"]:
+    """The log factors of a random candidate of every row."""
+    logs, count = np.asarray(table.logs, dtype=np.float64), (np.asarray(table.bar) == 0).sum(axis=1)
+    chosen = (random.random((len(logs), restarts)) * count).astype(np.int64)
+    return np.take_along_axis(logs, chosen[:, :, None], axis=1).transpose(0, 2, 1).reshape(-1, restarts)
 
 
-def _share(
-    random: np.random.Generator,
-    logs: Float[np.ndarray, "slots 8 layers restarts"],
-    groups: Int[np.ndarray, "layers restarts"],
-    size: Float[np.ndarray, "8 layers"],
-) -> None:
+def _share(random: Random, problem: ProblemArrays, logs: FactorLogs, groups: Groups) -> None:
     """Move a part of the first memory's loops into the shared slot, the same in all layers of a group: none in a
     quarter of the groups, else up to 32 trips, most often of rows only."""
     shape = (groups.max() + 1, logs.shape[-1])
@@ -229,7 +218,7 @@ def _share(
     target[3] *= random.random(shape) < 0.25
     target *= random.random(shape) < 0.75
     for trips, d in zip(target, SHARED_DIMS, strict=True):
-        mine = np.minimum(np.take_along_axis(trips, groups, axis=0), np.log(size[d])[:, None])
+        mine = np.minimum(np.take_along_axis(trips, groups, axis=0), np.log(problem.layers.size[d])[:, None])
         logs[SHARED, d] = mine
         logs[0, d] = np.maximum(logs[0, d] - mine, 0)
 

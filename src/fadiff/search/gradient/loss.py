@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fadiff.cost.model import layer_costs
+from fadiff.cost.model import layer_costs, network_cost
 from fadiff.schedule.arrays import MappingArrays, fuse
 from fadiff.schedule.capacity import tiles
 from fadiff.search.driver import EXPONENTS
 from fadiff.search.gradient.penalties import PENALTIES, Scene, incompleteness
+from fadiff.search.gradient.relaxation import Integers
 from fadiff.search.gradient.smooth_nest import SmoothNest, UsefulNest
 from fadiff.search.space import rank_table
 
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Float, Int
 
+    from fadiff.hardware import Structure
+    from fadiff.schedule.arrays import Fusion, LayerArrays
     from fadiff.search.gradient.problem import ProblemArrays
-    from fadiff.search.gradient.relaxation import Integers, Relaxed
+    from fadiff.search.gradient.relaxation import Relaxed
     from fadiff.search.gradient.settings import Anneal, DescentSettings
 
-    Considered = Int[Array, "considered memories restarts layers"]
-    """Numbers of loop orders."""
+    Options = Int[Array, "considered memories restarts layers"]
+    """Numbers of the loop orders that each layer considers."""
     Orders = Int[Array, "memories restarts layers"]
-    OfConsidered = Float[Array, "considered restarts layers"]
+    PerOption = Float[Array, "considered restarts layers"]
 
 Known = dict[tuple[object, ...], Any]
 """Counts and extents of a nest, by what they are of."""
@@ -46,25 +49,27 @@ class Seen(NamedTuple):
     """In the order of :data:`~fadiff.search.gradient.penalties.PENALTIES`, before weights."""
 
 
+def _nested(
+    problem: ProblemArrays, integers: Integers, sigma: Array, orders: Int[Array, "*considered memories restarts layers"]
+) -> tuple[Structure, LayerArrays, MappingArrays, Fusion]:
+    """What a nest is made of; before restarts may stand an axis of considered orders."""
+    tables, chosen = [jnp.asarray(rank_table(choices)) for choices in problem.orders], jnp.moveaxis(orders, -3, 0)
+    rank = tuple(t[:, mine] if t.shape[1] > 1 else t[..., None] for t, mine in zip(tables, chosen, strict=True))
+    fusion = fuse(problem.edges, sigma, integers.shared, _NESTING, integers.tile)
+    return problem.structure, problem.layers, MappingArrays(integers.factors, rank), fusion
+
+
 def price_orders(
-    problem: ProblemArrays,
-    settings: DescentSettings,
-    integers: Integers,
-    sigma: Array,
-    orders: Considered,
-    weight: Array,
-) -> tuple[OfConsidered, Known]:
+    problem: ProblemArrays, settings: DescentSettings, integers: Integers, sigma: Array, orders: Options, weight: Array
+) -> tuple[PerOption, Known]:
     """The price of every layer in each of the considered orders, and what the exact nest counts in each.
 
     A layer adds to log EDP its shares of energy and latency, and to the loss its unfinished sums if it is fused:
 
     .. math:: price_o = E_o / \\bar E + D_o / \\bar D + \\lambda\\, P_{complete,o}
     """
-    # One axis more, of the considered orders, before restarts.
-    factors, shared, tile = integers.factors[:, :, None], integers.shared[:, None], integers.tile[:, None]
-    fusion = fuse(problem.edges, sigma, shared, _NESTING, tile)
-    mapping = MappingArrays(factors, _ranks(problem, orders))
-    nest = UsefulNest(problem.structure, problem.layers, mapping, fusion, alone=not problem.shares)
+    in_each = Integers(*(jnp.expand_dims(values, -3) for values in integers))
+    nest = UsefulNest(*_nested(problem, in_each, sigma, orders), alone=not problem.shares)
     costs = layer_costs(nest, problem.machine)
     tiles(nest, problem.machine)  # its counts are wanted too
     complete = [penalty.name for penalty in PENALTIES].index("complete")
@@ -77,7 +82,7 @@ def price_orders(
 
 
 def choose_orders(
-    settings: DescentSettings, orders: Considered, price: OfConsidered, known: Known, gumbel: OfConsidered, tau: Array
+    settings: DescentSettings, orders: Options, price: PerOption, known: Known, gumbel: PerOption, tau: Array
 ) -> tuple[Orders, Known]:
     """Take one of the considered orders of every layer, and what the exact nest counts in it.
 
@@ -92,43 +97,19 @@ def choose_orders(
     return take(orders), {key: take(values) for key, values in known.items()}
 
 
-def _ranks(problem: ProblemArrays, orders: Int[Array, "*considered memories restarts layers"]) -> tuple[Array, ...]:
-    """By memory the rank of each dim's loop, ``[8, *considered, restarts, layers]``."""
-    tables = [jnp.asarray(rank_table(choices)) for choices in problem.orders]
-    chosen = jnp.moveaxis(orders, -3, 0)
-    return tuple(t[:, mine] if t.shape[1] > 1 else t[..., None] for t, mine in zip(tables, chosen, strict=True))
-
-
 def set_scene(
-    problem: ProblemArrays,
-    settings: DescentSettings,
-    relaxed: Relaxed,
-    integers: Integers,
-    orders: Orders,
-    known: Known,
+    problem: ProblemArrays, settings: DescentSettings, soft: Relaxed, integers: Integers, orders: Orders, known: Known
 ) -> Scene:
     """A relaxed schedule as a nest with gradients."""
-    nest = SmoothNest(
-        problem.structure,
-        problem.layers,
-        MappingArrays(integers.factors, _ranks(problem, orders)),
-        fuse(problem.edges, relaxed.sigma, integers.shared, _NESTING, integers.tile),
-        alone=not problem.shares,
-        known=dict(known),
-        logs=relaxed.logs,
-        smooth=settings.gradient == "smooth",
-    )
-    return Scene(problem, nest, relaxed, settings.hinge == "squared")
+    given, smooth = _nested(problem, integers, soft.sigma, orders), settings.gradient == "smooth"
+    nest = SmoothNest(*given, alone=not problem.shares, known=dict(known), logs=soft.logs, smooth=smooth)
+    return Scene(problem, nest, soft, settings.hinge == "squared")
 
 
 def look(scene: Scene) -> Seen:
     """Price a relaxed schedule."""
-    costs, repeat = layer_costs(scene.nest, scene.problem.machine), scene.problem.layers.repeat
-    return Seen(
-        energy_pj=jnp.sum(costs.energy_pj * repeat, axis=-1),
-        cycles=jnp.sum(costs.cycles * repeat, axis=-1),
-        penalties=jnp.stack([penalty.excess(scene) for penalty in PENALTIES]),
-    )
+    cost = network_cost(scene.problem.layers, layer_costs(scene.nest, scene.problem.machine))
+    return Seen(*cost, penalties=jnp.stack([penalty.excess(scene) for penalty in PENALTIES]))
 
 
 def loss(seen: Seen, settings: DescentSettings, now: Anneal) -> Float[Array, " restarts"]:

@@ -8,11 +8,12 @@ end, names them all.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.lax import stop_gradient
+from jax.lax import associative_scan, stop_gradient  # pyright: ignore[reportUnknownVariableType]
 
 from fadiff.schedule.arrays import buffer_values
 from fadiff.schedule.capacity import tiles
@@ -70,16 +71,13 @@ def valid(scene: Scene) -> Float[Array, " restarts"]:
 
 
 def spatial(scene: Scene) -> Float[Array, " restarts"]:
-    """More lanes than an axis has.
+    """More lanes than an axis has, axis by axis.
 
     .. math:: P_{spatial} = (\\max(0, \\prod_d T_{s,d} - N_{PE}))^2
-
-    Each axis is counted on its own.
     """
-    axes, lanes = scene.nest.structure.axes, jnp.log(scene.problem.machine.lanes)
-    used = [scene.nest.log_product([(axis, d) for d in range(8)]) for axis in axes]
-    over = [scene.hinge(mine - most) for mine, most in zip(used, lanes, strict=True)]
-    return sum((jnp.sum(excess, axis=-1) for excess in over), jnp.zeros_like(scene.relaxed.wandering))
+    used = [scene.nest.log_product([(axis, d) for d in range(8)]) for axis in scene.nest.structure.axes]
+    over = [mine - jnp.log(lanes) for mine, lanes in zip(used, scene.problem.machine.lanes, strict=True)]
+    return sum((jnp.sum(scene.hinge(excess), axis=-1) for excess in over), jnp.zeros_like(scene.relaxed.wandering))
 
 
 def mem(scene: Scene) -> Float[Array, " restarts"]:
@@ -103,9 +101,10 @@ def align(scene: Scene) -> Float[Array, " restarts"]:
     The paper compares shapes, || o_u - i_v ||^2. A consumer's tile of v rows wants stride * v rows of what its producer
     stores, and P/P' times as many computed ones; where neither shares the dim, nothing is wanted.
     """
-    ends, (ours, theirs) = scene.problem.ends, scene.edge_trips
-    tile = scene.nest.fusion.tile[np.array(SHARED_DIMS)]
-    wanted = jnp.ceil(jnp.minimum(ends.stored, ends.stride * (tile @ ends.target)) * ends.computed / ends.stored)
+    ends, (ours, theirs), shareable = scene.problem.ends, scene.edge_trips, np.array(SHARED_DIMS)
+    size, tile = scene.problem.layers.size[shareable][:, None], scene.nest.fusion.tile[shareable]
+    computed, stored = size @ ends.source, jnp.concat([size[:2], scene.problem.stored[:, None]]) @ ends.source
+    wanted = jnp.ceil(jnp.minimum(stored, ends.stride * (tile @ ends.target)) * computed / stored)
     slope = theirs - ours
     apart = jnp.log(tile @ ends.source / wanted) + slope - stop_gradient(slope)
     shared = (ours + theirs > ROUNDING) & (ends.whole == 0)
@@ -126,14 +125,14 @@ def whole(scene: Scene) -> Float[Array, " restarts"]:
 
 def complete(scene: Scene) -> Float[Array, " restarts"]:
     """Sums that a fused producer hands over unfinished: rule *complete*. The paper's model has no such sums."""
-    return jnp.sum(incompleteness(scene.nest) + 0 * scene.nest.fusion.copied, axis=-1)
+    return jnp.sum(incompleteness(scene.nest), axis=-1)
 
 
 def incompleteness(nest: Nest) -> Float[Array, "*batch layers"]:
     """To what degree each layer hands over unfinished sums: copied * log(arrivals at the memory that fuses / |O|)."""
     keeper = nest.structure.hands_over
     if nest.alone or keeper is None:
-        return jnp.zeros_like(nest.layers.output)
+        return jnp.zeros_like(nest.fusion.copied)
     # Counts in 32 bits may come out a few values off.
     share = nest.past("O", keeper, ()) / nest.layers.output - 1
     return nest.fusion.copied * jnp.log1p(jnp.where(share > ROUNDING, share, 0))
@@ -155,7 +154,7 @@ def soft_needs(scene: Scene) -> list[PerLayer]:
     nest, sigma, ends = scene.nest, scene.relaxed.sigma, scene.problem.ends
     held, nothing = tiles(nest, scene.problem.machine), jnp.zeros((sigma.shape[0], nest.layers.output.shape[-1]))
     uncut = -jnp.log1p(-jnp.minimum(sigma, 1 - 1e-6))
-    crossed = 1 - jnp.exp(-uncut @ ends.spans)
+    crossed = 1 - jnp.exp(-uncut @ jnp.cumsum(ends.source - ends.target, axis=0).T)
     needs: list[PerLayer] = []
     for memory in nest.structure.memories[1:]:
         need = sum((part for (m, _), part in held.running.items() if m == memory), nothing)
@@ -203,21 +202,17 @@ def _live(scene: Scene, buffer: PerLayer) -> PerLayer:
 
 
 def _of_others(values: PerLayer, crossed: PerLayer) -> PerLayer:
-    """sum over j != i of values_j * (product of the cuts between i and j), in log2(layers) sweeps.
+    """sum over j != i of values_j * (product of the cuts between i and j).
 
-    From the left F_i = values_i + c_{i-1} F_{i-1}, from the right likewise; both at once by doubling.
+    From the left F_i = values_i + c_{i-1} F_{i-1}, from the right likewise.
     """
-    total = jnp.stack([values, values[:, ::-1]])
-    reach = jnp.stack([_shifted(crossed, 1), crossed[:, ::-1]])
-    step = 1
-    while step < values.shape[-1]:
-        total, reach = total + reach * _shifted(total, step), reach * _shifted(reach, step)
-        step *= 2
-    return total[0] + total[1][:, ::-1] - 2 * values
 
+    def then(near: tuple[Array, Array], far: tuple[Array, Array]) -> tuple[Array, Array]:
+        return near[0] * far[0], near[1] * far[0] + far[1]
 
-def _shifted(values: Array, step: int) -> Array:
-    return jnp.concatenate([jnp.zeros_like(values[..., :step]), values[..., :-step]], axis=-1)
+    sweep = partial(associative_scan, then, axis=1)
+    (_, left), (_, right) = sweep((jnp.roll(crossed, 1, axis=1), values)), sweep((crossed, values), reverse=True)
+    return left + right - 2 * values
 
 
 class Penalty(NamedTuple):

@@ -16,7 +16,7 @@ from fadiff.hardware import MachineArrays, Structure, pack_machine
 from fadiff.schedule.arrays import EdgeArrays, LayerArrays, pack_edges, pack_layers
 from fadiff.schedule.barriers import barriers
 from fadiff.schedule.tiling import group_tiling, inner_edges, leads
-from fadiff.search.gradient.candidates import SHARED_DIMS, Choice, choices
+from fadiff.search.gradient.candidates import Choice, choices
 from fadiff.search.space import map_space
 from fadiff.workload import DIMS
 
@@ -60,12 +60,6 @@ class Ends(NamedTuple):
     """1 where a dim must not be shared if the edge is fused."""
     stride: Float[Array, "4 1 edges"]
     """What the consumer steps over, of what the producer stores."""
-    computed: Float[Array, "4 1 edges"]
-    """Sizes of the producer."""
-    stored: Float[Array, "4 1 edges"]
-    """The same after its epilogue."""
-    spans: Float[Array, "edges layers"]
-    """1 where the cut after a layer lies between an edge's ends."""
     until: Float[Array, "fan_out layers layers"]
     """1 where the second layer runs between the first and the end of one of its edges, both included."""
 
@@ -109,18 +103,21 @@ class Problem(NamedTuple):
 
 def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings) -> Problem:
     """Pack what a descent with these settings needs."""
-    space, whole = map_space(machine), machine.structure
+    space, whole, depth = map_space(machine), machine.structure, workload.depth
     looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
     useful = tuple("".join(d for d in looped if node in space.nodes[d]) for node in range(len(machine.nodes)))
     shares = settings.fuse and whole.hands_over is not None
     # Rules *fusible* and *repeat*; all others depend on the mapping.
     repeat = {layer.name: layer.repeat for layer in workload.layers}
     fusible = [e for e in workload.edges if shares and e.fusible and repeat[e.source] == repeat[e.target]]
-    position = np.array([workload.depth[layer.name] for layer in workload.layers])
+    position = np.array([depth[layer.name] for layer in workload.layers])
     layers, edges = (-(-max(len(x), 1) // STEP) * STEP for x in (workload.layers, workload.edges))
     tables, placed, parts = _tables(tuple(choices(workload, machine, settings)), len(useful) + 1, layers, settings)
     unplace = np.full(parts, placed.size)
     unplace[placed[placed < parts]] = np.flatnonzero(placed < parts)
+    # Places of every edge's ends; padding edges stand at the first layer, and one past the last before all.
+    ends = np.append(np.zeros((2, edges), dtype=np.int64), [[-1], [-1]], axis=1)
+    ends[:, : len(workload.edges)] = np.transpose([[depth[e.source], depth[e.target]] for e in workload.edges])
 
     def padded(columns: object, fill: float, dtype: type[np.generic] = np.float32) -> Array:
         """Columns of the workload's layers in topological order, and padding after them; rows to a power of two."""
@@ -129,29 +126,25 @@ def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings
         wide[(*map(slice, values.shape[:-1]), position)] = values
         return cast("Array", wide)
 
-    def numbered(lists: Int[np.ndarray, "fan layers"]) -> Array:
-        """Lists of edge numbers, padded with one past the last."""
-        return padded(np.where(lists == len(workload.edges), edges, lists), edges, np.int32)
+    def numbered(lists: Int[Array, "fan layers"]) -> Array:
+        """Lists of edge numbers, the last target first, padded with one past the last."""
+        wide = np.asarray(padded(np.where(np.asarray(lists) == len(workload.edges), edges, lists), edges, np.int32))
+        return cast("Array", np.take_along_axis(wide, np.argsort(-ends[1, wide], axis=0, kind="stable"), axis=0))
 
     # Halos do not depend on how far a group reaches beyond a layer's consumers, where rows are stored as computed; so
     # those of the whole network, fused wherever it may be, stand for those of any group.
     ahead, given, lists = leads(workload, fusible), pack_layers(workload), pack_edges(workload)
-    target = np.array([*(workload.depth[edge.target] for edge in workload.edges), -1])
-    arriving, leaving = np.asarray(lists.arriving), np.asarray(lists.leaving)
-    last_first = np.argsort(-target[leaving], axis=0, kind="stable")
-    fans = {"arriving": numbered(arriving), "leaving": numbered(np.take_along_axis(leaving, last_first, axis=0))}
+    fans = {"arriving": numbered(lists.arriving), "leaving": numbered(lists.leaving)}
     arrays = ProblemArrays(
         structure=Structure(whole.keeps, useful, whole.fuses),
         orders=space.orders,
         shares=shares,
         layers=LayerArrays(*(padded(values, 1) for values in given))._replace(repeat=padded(given.repeat, 0)),
         edges=EdgeArrays(*(padded(v, 0) for v in lists))._replace(**fans),
-        ends=_ends(workload, fusible, np.asarray(fans["leaving"]), edges),
+        ends=_ends(workload, fusible, ends, np.asarray(fans["leaving"])),
         machine=MachineArrays(*map(_float, pack_machine(machine))),
         stored=padded(np.transpose([layer.stored for layer in workload.layers]), 1),
-        halo=padded(
-            np.transpose([[a.halo for a in ahead[v.name]] if v.name in ahead else [0, 0] for v in workload.layers]), 0
-        ),
+        halo=padded(np.transpose([[a.halo for a in ahead.get(v.name, ())] or [0, 0] for v in workload.layers]), 0),
         tables=tables,
         place=cast("Array", placed),
         unplace=cast("Array", unplace),
@@ -166,8 +159,7 @@ def _tables(
     widest = max([settings.max_candidates, *(len(choice.factors) for choice in rows)])
     widths = sorted({*(width for width in WIDTHS if width < widest), widest})
     parts = max((len(choice.slots) for choice in rows), default=1)
-    flat, tables = np.full((slots, 8, layers), -1), list[Table]()
-    start = 0
+    flat, tables, start = np.full((slots, 8, layers), -1), list[Table](), 0
     for lower, width in zip([0, *widths[:-1]], widths, strict=True):
         mine = [choice for choice in rows if lower < len(choice.factors) <= width]
         count = _power_of_two(max(len(mine), MIN_ROWS))
@@ -183,23 +175,15 @@ def _tables(
     return tuple(tables), np.where(flat < 0, start, flat).reshape(-1), start
 
 
-def _ends(workload: Workload, fusible: list[Edge], leaving: Int[np.ndarray, "fan_out layers"], edges: int) -> Ends:
-    turn = np.arange(len(leaving.T))
-    source, target = np.zeros(edges, dtype=np.int64), np.append(np.zeros(edges, dtype=np.int64), -1)
-    sides = np.ones((4, 4, 1, edges))  # whole, stride, computed, stored
-    sides[0] = 0
+def _ends(workload: Workload, fusible: list[Edge], ends: Int[np.ndarray, "2 edges+1"], leaving: np.ndarray) -> Ends:
+    turn, edges = np.arange(len(leaving.T)), ends.shape[1] - 1
+    whole, stride = np.zeros((4, 1, edges)), np.ones((4, 1, edges))
     for i, edge in enumerate(workload.edges):
-        producer, consumer = workload[edge.source], workload[edge.target]
-        source[i], target[i] = workload.depth[edge.source], workload.depth[edge.target]
-        steps = consumer.stride if edge.port == "input" else (1, 1)
-        computed = [producer.dims[d] for d in SHARED_DIMS]
-        stored = [*computed[:2], *producer.stored]
-        sides[..., 0, i] = _must_be_whole(workload, edge), (1, 1, *steps), computed, stored
+        whole[:, 0, i] = _must_be_whole(workload, edge)
+        stride[2:, 0, i] = workload[edge.target].stride if edge.port == "input" else 1
     may_fuse = np.pad([edge in fusible for edge in workload.edges], (0, edges - len(workload.edges)))
-    spans = (source[:, None] <= turn) & (turn < target[:-1, None])
-    until = (turn[:, None] <= turn) & (turn <= target[leaving][:, :, None])
-    at_ends = (end == turn[:, None] for end in (source, target[:-1]))
-    return Ends(*map(_float, (*at_ends, may_fuse, *sides, spans, until)))
+    until = (turn[:, None] <= turn) & (turn <= ends[1, leaving][:, :, None])
+    return Ends(*map(_float, (*(ends[:, None, :-1] == turn[:, None]), may_fuse, whole, stride, until)))
 
 
 def _must_be_whole(workload: Workload, edge: Edge) -> list[bool]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import linear_call
+from jax.custom_derivatives import linear_call  # pyright: ignore[reportUnknownVariableType]
 from jax.lax import stop_gradient
 
 from fadiff.schedule.namespace import namespace
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     Points = Float[Array, "rows width parts"]
     OfCandidates = Float[Array, "rows width restarts"]
     Noise = OfCandidates | float
-    PerPart = Float[Array, "parts restarts"]
     Scalar = Float[Array, ""] | float
+    PerDim = Float[Array, "*slots 8 restarts layers"]
 
 
 class Params(NamedTuple):
     """What is trained. Restarts stand on the last axis, where the machine's vectors run along them."""
 
-    log_factors: PerPart
+    log_factors: Float[Array, "parts restarts"]
     """The continuous T of every part of every row of all tables, as its logarithm."""
     sigma_logits: Float[Array, "edges restarts"]
 
@@ -107,7 +107,7 @@ def expect(
     moments = jnp.einsum("wck,wcr->wkr", jnp.concatenate([points, squares], axis=-1), probabilities)
     mean, second = moments[:, :parts], moments[:, parts:].reshape(rows, parts, parts, -1)
     covariance = second - mean[:, :, None] * mean[:, None, :]
-    return cast("Array", sloped(mean, jnp.einsum("wmnr,wnr->wmr", covariance * (2 * alpha / tau), point))), chosen
+    return sloped(mean, jnp.einsum("wmnr,wnr->wmr", covariance * (2 * alpha / tau), point)), chosen
 
 
 def choose(table: Table, log_factors: Point, noise: Noise, tau: Scalar, settings: DescentSettings) -> Point:
@@ -117,25 +117,26 @@ def choose(table: Table, log_factors: Point, noise: Noise, tau: Scalar, settings
     """
     in_logs = settings.distance == "log"
     points, point = (table.logs, log_factors) if in_logs else (jnp.exp(table.logs), jnp.exp(log_factors))
-    mean, chosen = expect(point, points, table.bar, noise, settings.alpha, tau)
-    value = mean
+    value, chosen = expect(point, points, table.bar, noise, settings.alpha, tau)
     if settings.straight_through:
         hard = jnp.swapaxes(jnp.take_along_axis(points, chosen[:, :, None], axis=1), 1, 2)
-        value = hard + mean - stop_gradient(mean)
+        value = hard + value - stop_gradient(value)
     return value if in_logs else jnp.log(value)
 
 
-def place(parts: PerPart, where: Int[Array, " places"], unplace: Int[Array, " parts"]) -> Array:
+def place(parts: Float[Array, "parts restarts"], where: Int[Array, " places"], unplace: Int[Array, " parts"]) -> Array:
     """Parts put in their places.
 
     Every part has at most one place, so the gradient is a gather as well; a scatter would be far slower.
     """
-    return linear_call(
-        lambda at, parts: pick(parts, at[0]), lambda at, slope: pick(slope, at[1]), (where, unplace), parts
-    )
+
+    def back(_: Array, slopes: Array) -> Array:
+        return pick(unplace, slopes)
+
+    return linear_call(pick, back, where, parts)
 
 
-def pick(values: Array, where: Array) -> Array:
+def pick(where: Int[Any, " picked"], values: Float[Any, "values restarts"]) -> Float[Any, "picked restarts"]:
     """Some of the values, in NumPy or JAX; 0 for one past the last."""
     xp = namespace(values)
     return xp.concat([values, xp.zeros_like(values[:1])])[where]
@@ -153,21 +154,18 @@ def relax(
         rows, width, parts = table.logs.shape
         logs = choose(table, point.reshape(rows, parts, restarts), draw.reshape(rows, width, restarts), tau, settings)
         chosen.append(logs.reshape(-1, restarts))
-    placed = place(jnp.concatenate(chosen), problem.place, problem.unplace)
-    logs = jnp.swapaxes(placed.reshape(-1, 8, layers, restarts), 2, 3)
+    placed = place(jnp.concatenate(chosen), problem.place, problem.unplace).reshape(-1, 8, layers, restarts)
     below = -params.log_factors if settings.distance == "log" else 1 - jnp.exp(params.log_factors)
     wandering = jnp.sum(jnp.maximum(below, 0) ** 2, axis=0)
     sigma = jax.nn.sigmoid(params.sigma_logits).T * problem.ends.fusible
-    logs, excess, integers = settled(problem, settings, logs)
+    logs, excess, integers = settled(problem, settings, jnp.swapaxes(placed, 2, 3))
     each = [jnp.unstack(of_slot) for of_slot in jnp.unstack(logs)]
     shared = [(SHARED, d) for d in SHARED_DIMS if problem.shares and DIMS[d] in problem.structure.dims[0]]
-    places = [(node, DIMS.index(dim)) for node, dims in enumerate(problem.structure.dims) for dim in dims] + shared
-    return Relaxed({(slot, d): each[slot][d] for slot, d in places}, excess, wandering, sigma), integers
+    own = [(node, DIMS.index(dim)) for node, dims in enumerate(problem.structure.dims) for dim in dims]
+    return Relaxed({(slot, d): each[slot][d] for slot, d in own + shared}, excess, wandering, sigma), integers
 
 
-def settled(
-    problem: ProblemArrays, settings: DescentSettings, logs: Float[Array, "slots 8 restarts layers"]
-) -> tuple[Float[Array, "slots 8 restarts layers"], Float[Array, "8 restarts layers"], Integers]:
+def settled(problem: ProblemArrays, settings: DescentSettings, logs: PerDim) -> tuple[PerDim, PerDim, Integers]:
     """Log factors made legal, by how much they were not, and their integers.
 
     Whole tuples are legal. Where slots choose on their own, the first memory takes what they leave, size / (product of

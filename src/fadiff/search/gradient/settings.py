@@ -80,8 +80,7 @@ class DescentSettings:
         names = [penalty.name for penalty in PENALTIES]
         if unknown := sorted(set(weights) - set(names)):
             raise FadiffError(f"there is no penalty {unknown[0]!r}: name one of {', '.join(names)}")
-        given = (weights.get(name, old) for name, old in zip(names, self.weights, strict=True))
-        return replace(self, weights=tuple(given))
+        return replace(self, weights=tuple(weights.get(n, old) for n, old in zip(names, self.weights, strict=True)))
 
 
 class Anneal(NamedTuple):

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
 
-from fadiff.schedule.nest import RELEVANT_DIMS, SHARED, Loop, Members, Nest
+from fadiff.schedule.nest import IRRELEVANT_DIMS, RELEVANT_DIMS, SHARED, Loop, Members, Nest
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
@@ -52,12 +52,14 @@ def sloped(value: Array, like: Array) -> Array:
     return value + jnp.zeros_like(like)
 
 
-sloped.defjvps(None, lambda slope, *_: slope)
+@sloped.defjvp
+def _slope(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    return sloped(*primals), tangents[1]
 
 
 def along(value: Array, log: Array) -> Array:
     """A value whose derivative is that of `log`, relative to it."""
-    return cast("Array", sloped(value, stop_gradient(value) * log))
+    return sloped(value, stop_gradient(value) * log)
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,7 @@ class SmoothNest(UsefulNest):
         for node in sorted({loop.node for loop in above}, reverse=True):
             here = [(loop, self.logs[node, loop.dim]) for loop in above if loop.node == node]
             relevant = [(loop, log) for loop, log in here if loop.dim in RELEVANT_DIMS[tensor]]
-            for loop, log in here:
-                if loop.dim in RELEVANT_DIMS[tensor]:
-                    continue
+            for loop, log in (pair for pair in here if pair[0].dim in IRRELEVANT_DIMS[tensor]):
                 inside = sum((jnp.where(other.rank > loop.rank, log, 0) for other, log in relevant), further_in)
                 degree = 1 - jnp.exp(-inside)
                 if node == SHARED and memory != self.structure.home(tensor):
