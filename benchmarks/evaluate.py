@@ -1,6 +1,6 @@
 """How fast the cost model prices mappings: layer-mappings a second, for a batch of random ResNet-18 mappings.
 
-Run: ``python -m benchmarks.evaluate [--model resnet18] [--hardware gemmini-large simba ...] [--batch 4096] [--json]``
+Run: ``python -m benchmarks.evaluate [--model resnet18] [--hardware gemmini-large simba ...] [--batch 512] [--json]``
 
 One layer-mapping is one layer of one schedule: every flow of every memory, latency and energy, all terms kept, cut ends
 counted. The compiled model runs in 32 and in 64 bits; the ratio to one-at-a-time evaluation in NumPy is taken in the
@@ -26,7 +26,7 @@ from fadiff.search.space import map_space, settle
 from fadiff.workload import DIMS, Workload, load_model
 
 REPETITIONS = 7
-MACHINES = ("gemmini-large", "meta-proto-like-df")
+MACHINES = ("gemmini-large", "ascend-like-df")
 
 
 def random_mappings(workload: Workload, machine: Machine, batch: int, seed: int) -> MappingArrays:
@@ -83,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--hardware", nargs="+", default=MACHINES)
-    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     results = [measure(arguments.model, hardware, arguments.batch) for hardware in arguments.hardware]

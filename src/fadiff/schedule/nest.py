@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -180,60 +178,50 @@ class Nest:
     # Counts.
 
     def count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
-        r"""count(d; A) for a set of loops and of axes.
+        """count(d; A) for a set of loops and of axes.
 
-        Neighbouring factors in the set count as one, and so do those that are not. From the outermost in, with the
-        extent x below each and `full`, the product of the factors in the set further in,
-
-        .. math::
-            count = [D > 0\ at\ the\ end] + \sum_{in\ A} q \cdot full, \qquad
-            q = \lfloor D/x \rfloor,\ D \leftarrow D - q x\ (in\ A), \quad D \leftarrow \min(D, x)\ (not)
+        With the digits q of D in the mixed radix of the extents, from the innermost node out: a node in the set makes
+        count = q * full + count, one that is not makes count = full where q > 0; full is the count of a full extent.
         """
         taking = tuple(axis for axis in axes if DIMS[dim] in self.structure.dims[axis])
         return self._once(("count", dim, inside.key, taking), lambda: self._count(dim, inside, taking))
 
     def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
+        xp = self.xp
+        temporal = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim}
+        nodes = self.nodes_of(dim)
+        members = [temporal.get(node, node in axes) for node in nodes]
+        # Further in than all members only whether anything is left matters.
+        depth = max((at + 1 for at, member in enumerate(members) if member is not False), default=0)
+        full = xp.ones_like(self.mapping.factors[0][dim])
+        counts = [xp.where(rests[depth] > 0, 1, 0) + 0 * full for _, rests in self.digits(dim)]
+        for at in reversed(range(depth)):
+            for i, (digits, _) in enumerate(self.digits(dim)):
+                seen = xp.where(digits[at] > 0, full, counts[i])
+                counts[i] = _choose(xp, members[at], digits[at] * full + counts[i], seen)
+            full = _choose(xp, members[at], full * self.mapping.factors[nodes[at]][dim], full)
+        if len(counts) == 1:
+            return counts[0]
+        tiles = xp.floor(self.layers.size[dim] / self.fusion.tile[dim])
+        return _choose(xp, temporal[SHARED], tiles * counts[0] + counts[1], counts[0])
+
+    def digits(self, dim: int) -> list[tuple[list[Array], list[Array]]]:
+        """Of a tile, and of the last, cut one: how often the extent below each node of a dim goes into it, and what is
+        left before each node and after the last."""
+        return self._once(("digits", dim), lambda: self._digits(dim))
+
+    def _digits(self, dim: int) -> list[tuple[list[Array], list[Array]]]:
         xp, size, tile = self.xp, self.layers.size[dim], self.fusion.tile[dim]
-        runs = self._runs(dim, inside, axes)
-
-        def within(rest: Array) -> Array:
-            count = xp.zeros_like(rest)
-            for counted, below, full in runs:
-                if counted:
-                    whole = xp.floor(rest / below)
-                    rest, count = rest - whole * below, count + whole * full
-                else:
-                    rest = xp.minimum(rest, below)
-            return count + xp.where(rest > 0, 1, 0)
-
-        if dim not in SHARED_DIMS or self.alone:
-            return within(size)
-        shared = next(loop for loop in self.loops if loop.dim == dim)
-        tiles, once = xp.floor(size / tile), within(tile)
-        return _choose(xp, inside.holds(shared), tiles * once + within(size - tiles * tile), once)
-
-    def _runs(self, dim: int, inside: Members, axes: Sequence[int]) -> list[tuple[bool, Array, Array]]:
-        """Neighbouring factors of a dim that are in a set, or are not, from the outermost in: whether they are, the
-        extent below them, and the product of those further in that are.
-
-        Of neighbouring loops, and of neighbouring axes, those in a set stand outside the others: a set reaches down to
-        some loop and to some axis.
-        """
-        xp, factors = self.xp, self.mapping.factors
-        holds = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim}
-        parts: list[tuple[bool, Array]] = []
-        for _, nodes in groupby(self.nodes_of(dim), key=holds.__contains__):
-            members = [(holds.get(node, node in axes), factors[node][dim]) for node in nodes]
-            parts += [(True, _choose(xp, held, f, xp.ones_like(f))) for held, f in members if held is not False]
-            parts += [(False, _choose(xp, held, xp.ones_like(f), f)) for held, f in members if held is not True]
-        found: list[tuple[bool, Array, Array]] = []
-        below = full = xp.ones_like(factors[0][dim])
-        for counted, group in groupby(reversed(parts), key=itemgetter(0)):
-            factor = product([factor for _, factor in group])
-            found.append((counted, below, full))
-            below, full = below * factor, full * factor if counted else full
-        # Further in than all in the set only whether anything is left matters.
-        return [run for i, run in enumerate(found) if i or run[0]][::-1]
+        whole_tiles = dim in SHARED_DIMS and not self.alone
+        found: list[tuple[list[Array], list[Array]]] = []
+        for extent in (tile, size - xp.floor(size / tile) * tile) if whole_tiles else (size,):
+            digits: list[Array] = []
+            rests = [extent]
+            for node in self.nodes_of(dim):
+                digits.append(xp.floor(rests[-1] / self.below[node][dim]))
+                rests.append(rests[-1] - digits[-1] * self.below[node][dim])
+            found.append((digits, rests))
+        return found
 
     def steps(self) -> Array:
         """Compute cycles: the product over all dims of count(d; all temporal loops)."""

@@ -63,7 +63,7 @@ class _Slot(NamedTuple):
 
 def choices(workload: Workload, machine: Machine, settings: DescentSettings) -> Iterator[Choice]:
     """Every decision: sizes of 1 have none, and an add layer, without a mapping, chooses only what it shares."""
-    fuse = settings.fuse and machine.structure.fuses is not None
+    fuse = settings.fuse and machine.structure.hands_over is not None
     for i, name in enumerate(workload.topological):
         for d, size in enumerate(workload[name].dims):
             slots = _slots(workload, machine, workload[name], d, fuse=fuse) if size > 1 else ()
