@@ -117,8 +117,8 @@ layer-mappings a second, with every term of the breakdown, cut ends and all.
 |---|---:|---:|---:|
 {evaluator}
 
-What follows was measured with version 0.1. ResNet-18 on gemmini-large, the same command on both devices, programs compiled (`python -m benchmarks.throughput`, on
-the CPU with `--steps 30`):
+What follows was measured with version 0.1. ResNet-18 on gemmini-large, the same command on both devices, programs
+compiled (`python -m benchmarks.throughput`, on the CPU with `--steps 30`):
 
 {chr(10).join(rows)}
 
