@@ -1,4 +1,4 @@
-"""The executor against the model, word for word: 2,000 random schedules of random machines, nine of ten of them fused."""
+"""The executor against the model, word for word: 2,000 random schedules of random machines, nine of ten fused."""
 
 import pytest
 
