@@ -50,6 +50,8 @@ def main() -> None:
     parser.add_argument("--hardware", nargs="+", default=MACHINES)
     parser.add_argument("--csv", type=Path)
     arguments = parser.parse_args()
+    if not (arguments.other / "src" / "fadiff").is_dir():
+        parser.error(f"{arguments.other} holds no src/fadiff: name another checkout of this project")
     rows: list[dict[str, float | str]] = []
     print("model          hardware               EDP       other    ratio      s  other  ratio")
     for hardware in arguments.hardware:

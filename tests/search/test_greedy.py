@@ -32,7 +32,7 @@ def beginnings():
     layers = []
     for name in zoo_names():
         workload = load_model(name)
-        for layer in [workload[member] for member in workload.topological[:2]]:
+        for layer in [workload[member] for member in workload.topological[:5]]:
             inputs = tuple(replace(o, source=o.source and f"{name} {o.source}") for o in layer.inputs)
             layers.append(replace(layer, name=f"{name} {layer.name}", inputs=inputs))
     return Workload("beginnings", tuple(layers))
@@ -45,8 +45,9 @@ def test_the_schedule_is_legal_on_every_machine(name, beginnings):
     assert schedule.fused_edges == ()
 
 
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)
-def test_the_schedule_is_the_same_every_time(machine):
+@pytest.mark.parametrize("name", builtin_machines())
+def test_the_schedule_is_the_same_every_time(name):
+    machine = load_machine(name)
     for workload in NETWORKS.values():
         assert greedy(workload, machine) == greedy(workload, machine)
 

@@ -1,4 +1,4 @@
-"""Data and their meaning: random words, how a stored tensor is read, and what an epilogue computes.
+"""Data and their meaning: random words, how a tensor is read, what an epilogue computes, and outputs computed directly.
 
 Words are residues modulo 17, from -8 to 8, as int8. A sum becomes a word by taking its residue: that stands for every
 elementwise operator of an epilogue, and for softmax and layer_norm too, since an online softmax sees a row in pieces

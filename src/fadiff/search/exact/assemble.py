@@ -1,4 +1,5 @@
-"""From menus to a schedule: which mapping each layer of a group takes, and which groups the network is cut into."""
+"""From menus to a schedule: which mapping each layer of a group takes, which groups the network is cut into, and the
+last percent: moves in pairs on the layers of a finished schedule, each with exactly the room it has."""
 
 from __future__ import annotations
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     Prices = Sequence[Float[np.ndarray, " mappings"]]
     Choice = Int[np.ndarray, " layers"]
-
 
 PRICES_OF_ROOM = np.concatenate([[0.0], np.geomspace(1e-4, 10.0, 16)])
 """Multipliers tried for the bytes that a group keeps, in units of the network's price per whole memory."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from fadiff.schedule import Mapping, Schedule
     from fadiff.search.driver import Weights
 
-
 CANDIDATES_PER_CALL = 2**13
 """Mappings priced at once: arrays that stay in the cache."""
 

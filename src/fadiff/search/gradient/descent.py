@@ -1,6 +1,7 @@
 """The descent as a pure pair `init`, `step`, and `read_out`, which turns its state into proposals.
 
-All restarts run as one batch; steps run in one compiled loop.
+All restarts run as one batch; steps run in one compiled loop. Of what they propose, sigma decides which layers run
+together, and the layers' shared trips how they are tiled (:func:`decode_groups`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a continuous point to whole numbers, loop orders and tiles that fit.
+"""From a continuous point to whole numbers, loop orders and tiles that fit; and the points that descents start from.
 
 Rounding and the choice of orders are DOSA's. Repair is not: its hardware grows with its mappings.
 """
