@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fadiff import __version__
-from fadiff.cli import evaluate, importing, machines, networks, optimize, plot, report, reproduce, verify
+from fadiff.cli import bound, evaluate, importing, machines, networks, optimize, plot, report, reproduce, verify
 from fadiff.cli.errors import SentencesOnErrors
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ def _fadiff(
       fadiff optimize resnet18 --hardware gemmini-large -o resnet18.schedule.json
       fadiff evaluate resnet18.schedule.json
       fadiff verify resnet18.schedule.json
+      fadiff bound resnet18.schedule.json
       fadiff report resnet18.schedule.json
     """
 
@@ -54,6 +55,7 @@ for _command in (
     importing.import_,
     optimize.optimize,
     evaluate.evaluate,
+    bound.bound,
     verify.verify,
     report.report,
     plot.plot,

@@ -171,11 +171,11 @@ def _barred(
         before, after = workload[edge.source].dims.N, workload[edge.target].dims.N
         if before != after:
             yield Misfit("N", f"{edge.source} has N {before} and {edge.target} {after}", shared["N"])
-    if (reason := _no_channel_loop(workload, layers)) is not None:
+    if (reason := channel_loop_problem(workload, layers)) is not None:
         yield Misfit("X", reason, shared["X"])
 
 
-def _no_channel_loop(workload: Workload, layers: Sequence[Layer]) -> str | None:
+def channel_loop_problem(workload: Workload, layers: Sequence[Layer]) -> str | None:
     """Why the layers may not share the channel loop X; None if they may."""
     if len(layers) != 2 or not all(layer.is_mac for layer in layers):
         return "only a group of exactly two MAC layers may"

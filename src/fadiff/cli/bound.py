@@ -1,0 +1,145 @@
+"""`fadiff bound`: what no schedule can undercut, and how far a schedule is from it."""
+
+import json as json_format
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from fadiff.cli.networks import Json
+from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.cli.tables import console, facts, microjoules, percent, print_json, table
+from fadiff.cost import Evaluation, evaluate, load_schedule
+from fadiff.errors import FadiffError
+from fadiff.workload import load_model
+
+if TYPE_CHECKING:
+    from fadiff.search.solver.network_bound import Bound
+
+MOST_ROWS = 12
+"""Layers that the table lists."""
+
+
+def bound(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE_OR_MODEL",
+            help="A schedule file, or a network as fadiff optimize takes it.",
+            show_default=False,
+        ),
+    ],
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            "--hardware",
+            "-H",
+            metavar="NAME_OR_FILE",
+            help="For a network: a built-in accelerator or a file (default: gemmini-large).",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "60s",
+    gap: Annotated[
+        float, typer.Option("--gap", min=0.0, help="Stop where the gap is this small, in percent of the bound.")
+    ] = 0.1,
+    shape: Shapes = None,
+    dim: Dims = None,
+    value: Values = None,
+    json: Json = False,
+) -> None:
+    """Prove how good a schedule is: no schedule of the network costs less than the bound.
+
+    The bound holds for every mapping and every fusion that the model allows on
+    the machine. It improves with time. For a network, half of the time goes
+    into finding a schedule to compare with.
+
+    Examples:
+      fadiff bound resnet18.schedule.json
+      fadiff bound resnet18 --hardware eyeriss --budget 2m --json
+    """
+    from fadiff.search.optimize import optimize, parse_duration
+    from fadiff.search.solver.network_bound import prove
+
+    seconds = parse_duration(budget)
+    if _is_schedule(target):
+        given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value}
+        if extra := [option for option, what in given.items() if what]:
+            raise FadiffError(f"{target} is a schedule, which has its own network and machine: leave {extra[0]} away")
+        near = evaluate(load_schedule(target))
+    else:
+        workload = load_model(target, *read_sizes(shape, dim, value))
+        near = optimize(workload, hardware or "gemmini-large", budget_seconds=seconds / 2).best
+        seconds /= 2
+    with console(err=True).status("", spinner="line") as status:
+
+        def watch(found: "Bound") -> None:
+            if sys.stderr.isatty():
+                status.update(f"bound {found.edp_uj_cycles:.4g} uJ*cycles, gap {percent(found.gap(near))}")
+
+        proven = prove(near, seconds, gap / 100, watch)
+    if json:
+        print_json(_document(proven, near))
+        return
+    out = console()
+    out.print(_facts(proven, near))
+    out.print(_losses(proven))
+
+
+def _is_schedule(target: str) -> bool:
+    """Whether a file is there that says it is a schedule."""
+    path = Path(target)
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    try:
+        document = json_format.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and str(document.get("format", "")).startswith("fadiff-schedule/")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def _facts(proven: "Bound", near: Evaluation) -> Table:
+    schedule = near.schedule
+
+    def told(cost: float, least: float, text: Callable[[float], str]) -> str:
+        return f"{text(cost)}; no schedule is below {text(least)} (gap {percent(cost / least - 1)})"
+
+    return facts(
+        (
+            ("schedule", f"{schedule.workload.name} on {schedule.machine.name}"),
+            ("energy", told(near.energy_pj, proven.energy_pj, microjoules)),
+            ("latency", told(near.cycles, proven.cycles, "{:,.0f} cycles".format)),
+            ("EDP", told(near.edp_uj_cycles, proven.edp_uj_cycles, "{:.5g} uJ*cycles".format)),
+            ("proof", f"{proven.seconds:.1f} s; each of the three bounds holds on its own"),
+        )
+    )
+
+
+def _losses(proven: "Bound") -> Table:
+    made = table("Where the gap is, in percent of the EDP", ("layers", "cost", "proven", "open"))
+    for one in proven.layers[:MOST_ROWS]:
+        first, *others = one.layers
+        more = f" and {len(others)} alike" if others else ""
+        made.add_row(f"{first}{more}", *(percent(share / 2) for share in (one.cost, one.bound, one.loss)))
+    if rest := proven.layers[MOST_ROWS:]:
+        sums = (sum(getattr(one, what) for one in rest) for what in ("cost", "bound", "loss"))
+        made.add_row(f"{len(rest)} others", *(percent(share / 2) for share in sums))
+    return made
+
+
+def _document(proven: "Bound", near: Evaluation) -> dict[str, object]:
+    schedule = near.schedule
+    return {
+        "workload": schedule.workload.name,
+        "machine": schedule.machine.name,
+        "edp_uj_cycles": proven.edp_uj_cycles,
+        "energy_pj": proven.energy_pj,
+        "cycles": proven.cycles,
+        "gap": proven.gap(near),
+        "schedule": near.stated().model_dump(),
+        "layers": [{**one._asdict(), "open": one.loss} for one in proven.layers],
+        "seconds": proven.seconds,
+    }

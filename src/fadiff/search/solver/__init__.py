@@ -1,0 +1,1 @@
+"""Proofs: a lower bound of what any schedule can cost."""

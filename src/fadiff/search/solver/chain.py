@@ -1,0 +1,365 @@
+"""What a layer costs at least: a shortest path through the extents of its tiles, from the MACs out.
+
+A mapping is a chain of extents, one vector per node, that grows from 1 at the MACs to the layer's size. Walking
+outwards, a flow (T, m) is *open* while only loops irrelevant to T have run above its keeper m; what it costs follows
+from the extents at which it closes (:mod:`fadiff.search.solver.closing`). At a memory either no loop runs; or only
+loops of one class (NPQ, K or CRS: those irrelevant to W, I or O), and that tensor stays open; or loops of one class run
+innermost, then others, and the tensor closes in between. Every other open flow closes before the first loop; I closes
+after it, where its window may slide. For each set of open flows the cheapest way to each vector of extents is kept: a
+dynamic program, exact but for the relaxations named in docs/solver.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, reduce
+from math import inf, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.hardware import Axis, Memory
+from fadiff.schedule.nest import IRRELEVANT_DIMS, P, Q, R, S
+from fadiff.search.solver.closing import CLOSING_DIMS, TOP, Closed, Closing, Flow, Prices
+from fadiff.search.solver.grid import ONE, Cells
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+    from fadiff.search.solver.grid import Grid
+
+    Lattice = Float[np.ndarray, "*cells"]
+
+Open = frozenset[Flow]
+"""Flows whose reuse goes on."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """From which cells of a dim extents may grow to which."""
+
+    allowed: Bool[np.ndarray, "cells before"]
+
+    @cached_property
+    def runs(self) -> list[tuple[int, list[int]]]:
+        """By cell: so many of the first cells may come before it, and some later ones."""
+        have = self.allowed.shape[1]
+        ahead = [have if row.all() else int(row.argmin()) for row in self.allowed]
+        return [(n, (np.flatnonzero(row[n:]) + n).tolist()) for n, row in zip(ahead, self.allowed, strict=True)]
+
+
+class Way(NamedTuple):
+    """Values of a lattice and how they came about, so that the cheapest way can be walked back."""
+
+    values: Lattice
+    cells: tuple[Cells, ...]
+    """The extents of each dim."""
+    before: tuple[Way, ...] = ()
+    """Where they came from: several where the cheapest was taken, cell by cell."""
+    grown: tuple[int, Steps] | None = None
+    """The dim along which extents grew, and from which cells to which."""
+    closed: Closed | None = None
+    """The flow that was added."""
+    node: int | None = None
+    """The node whose extents these are, where all its loops or lanes are done."""
+    picked: tuple[list[int], ...] | None = None
+    """By dim: the cells that were kept of those before."""
+
+
+class Chain:
+    """The cheapest chains of one layer at some prices, as far as they cost less than `enough`.
+
+    The extents in one iteration of the loops that a group shares are in `tile`.
+    """
+
+    def __init__(self, flows: Closing, grid: Grid, prices: Prices, tile: Sequence[Cells], enough: float = inf) -> None:
+        self.flows = flows
+        self.nodes = flows.machine.nodes
+        self.structure = flows.structure
+        self.lanes = flows.lanes
+        self.size = flows.size
+        self.grid = grid
+        self.prices = prices
+        self.enough = enough
+        self.rows = self._rows(tile)
+        self._prices: dict[tuple[Flow, int, bool, tuple[Cells, ...]], Lattice | float] = {}
+
+    def _rows(self, tile: Sequence[Cells]) -> list[tuple[Cells, ...]]:
+        """By node: the cells of the grid that meet the tile and can fit, further in no larger ones than further out."""
+        outermost = zip(self.grid.cells[0], tile, strict=True)
+        rows = [
+            tuple(cells.only(np.flatnonzero(_same_steps(cells, at).allowed[0]).tolist()) for cells, at in outermost)
+        ]
+        for node in range(1, len(self.nodes)):
+            row = [
+                cells.first(max(1, sum(low <= outer.high[-1] for low in cells.low)))
+                for cells, outer in zip(self.grid.cells[node], rows[-1], strict=True)
+            ]
+            if isinstance(self.nodes[node], Memory):
+                row = self.flows.fitting(node, row, self.prices)
+            rows.append(tuple(row))
+        return rows
+
+    def cheapest(self) -> Way | None:
+        """The cheapest ways to the full size; None where none costs less than enough."""
+        start = Way(np.full([1] * 8, self.flows.at_macs(self.prices)), (ONE,) * 8)
+        states: dict[Open, Way] = {frozenset(): start}
+        for node in reversed(range(len(self.nodes))):
+            if isinstance(self.nodes[node], Axis):
+                states = {key: self._spread(way, node) for key, way in states.items()}
+                continue
+            states = self._loops(states, node)
+            if node > 0:
+                states = self._opened(states, node)
+        return self._finish(states) if states else None
+
+    def _opened(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:
+        """After the flows to a memory have begun: only cells that fit in it and from which less than enough is left."""
+        full = self.flows.too_large(node, self.rows[node], self.prices)
+        opened = {(tensor, node) for tensor in self.structure.keeps[node]}
+        to_come = [flow for flow in self.flows.all if flow[1] < node]
+        found: dict[Open, Way] = {}
+        for key, way in states.items():
+            left = sum(self._least[flow] for flow in (*to_come, *key, *opened))
+            values = np.where(full | (way.values >= self.enough - left), inf, way.values)
+            if values.min() < inf:
+                found[key | opened] = Way(values, way.cells, (way,), node=node)
+        return _without_empty(found)
+
+    @cached_property
+    def _least(self) -> dict[Flow, float]:
+        """What each flow costs whatever the way."""
+        return {flow: self.flows.least(flow, self.prices) for flow in self.flows.all}
+
+    def _finish(self, states: dict[Open, Way]) -> Way:
+        """The cheapest way to the full size, over the loops that a group shares.
+
+        Of what is open in its home, the tensor to which the innermost shared loops are irrelevant is kept over them;
+        the others come again, and the window of I may slide. What is open further in outlasts no shared iteration.
+        """
+        ends: list[Way] = []
+        for key, way in states.items():
+            homes = {tensor for tensor, keeper in key if keeper == self.structure.home(tensor)}
+            for kept in sorted({tensor if tensor in homes else "" for tensor in "WIO"}):
+                end = way
+                for flow in sorted(key):
+                    end = self._end(end, flow, kept=flow[0] == kept)
+                ends.append(end)
+        return _cheapest(ends)
+
+    def _end(self, way: Way, flow: Flow, *, kept: bool) -> Way:
+        """After a flow that is open below all shared loops has closed among them."""
+        if flow[1] != self.structure.home(flow[0]):
+            return self._close(way, (flow,), TOP)
+        over = IRRELEVANT_DIMS[flow[0]] if kept else (P, Q, R, S) if flow[0] == "I" else ()
+        cells = tuple(self.flows.whole[d] if d in over else way.cells[d] for d in range(8))
+        return self._paid(way, (flow, TOP, cells, kept))
+
+    def _close(self, way: Way, flows: Iterable[Flow], place: int) -> Way:
+        """After some flows have closed."""
+        for flow in sorted(flows):
+            way = self._paid(way, (flow, place, way.cells, False))
+        return way
+
+    def _paid(self, way: Way, closed: Closed) -> Way:
+        flow, place, cells, kept = closed
+        key = flow, place, kept, tuple(cells[d] for d in CLOSING_DIMS[flow[0]])
+        if key not in self._prices:
+            self._prices[key] = self.flows.price(flow, place, cells, self.prices, kept=kept)
+        return Way(way.values + self._prices[key], way.cells, (way,), closed=closed)
+
+    def _spread(self, way: Way, node: int) -> Way:
+        """Extents above an axis: the lanes times those below, or the size."""
+        wanted = self.rows[node]
+        for d in range(8):
+            fewest, most = int(self.lanes.low[node, d]), int(self.lanes.high[node, d])
+            if most > 1:
+                way = _moved(way, d, wanted[d], _lane_steps(way.cells[d], wanted[d], self._least_end(d), fewest, most))
+            else:
+                way = self._fixed(way, (d,), node)
+        return way._replace(node=node)
+
+    def _least_end(self, d: int) -> int:
+        """The least extent at which a dim may end, so that it need not be a multiple of what is further in."""
+        return 1 if d in self.flows.cut else self.size[d]
+
+    def _fixed(self, way: Way, dims: Iterable[int], node: int) -> Way:
+        """No loop over some dims: extents stay."""
+        for d in dims:
+            if (wanted := self.rows[node][d]) != way.cells[d]:
+                way = _moved(way, d, wanted, _same_steps(way.cells[d], wanted))
+        return way
+
+    def _grown(self, way: Way, dims: Iterable[int], node: int) -> Way:
+        """A loop over each of some dims: a multiple of the extent further in, or the size."""
+        for d in dims:
+            if self.size[d] > 1:
+                wanted = self.rows[node][d]
+                way = _moved(way, d, wanted, _loop_steps(way.cells[d], wanted, self._least_end(d)))
+        return way
+
+    def _loops(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:
+        """The loops of a memory, above everything further in."""
+        found = {key: [self._fixed(way, range(8), node)] for key, way in states.items() if key}
+        for tensor in "WIO":
+            rest = [d for d in range(8) if d not in IRRELEVANT_DIMS[tensor]]
+            ends: list[Way] = []
+            for mine, way in self._first_loops(states, tensor, node):
+                if mine:
+                    found.setdefault(mine, []).append(self._fixed(way, rest, node))
+                ends.append(self._close(way, mine, node))
+            if ends:
+                found.setdefault(frozenset(), []).append(self._grown(_cheapest(ends), rest, node))
+        return {key: _cheapest(ways)._replace(node=node) for key, ways in found.items()}
+
+    def _first_loops(self, states: dict[Open, Way], tensor: str, node: int) -> Iterator[tuple[Open, Way]]:
+        """After the innermost loops, irrelevant to one tensor, which close the flows of all others: by those of its own
+        flows that were open. Ways that go on alike are one from there."""
+        alike: dict[tuple[Open, Open], list[Way]] = {}
+        for key, way in states.items():
+            if tensor in _innermost({of for of, _ in key}):
+                mine = frozenset(flow for flow in key if flow[0] == tensor)
+                inputs = frozenset(flow for flow in key - mine if flow[0] == "I")
+                alike.setdefault((mine, inputs), []).append(self._close(way, key - mine - inputs, node))
+        loops = IRRELEVANT_DIMS[tensor]
+        image = [d for d in loops if d in (P, Q, R, S)]
+        begun: dict[Open, list[Way]] = {}
+        plain: dict[Open, list[Way]] = {}
+        for (mine, inputs), ways in alike.items():
+            way = _cheapest(ways)
+            plain.setdefault(mine, []).append(self._close(way, inputs, node))
+            for slid in image if inputs else ():
+                free = all(self.flows.between(node, keeper)[0][slid] == 1 for _, keeper in inputs)
+                if free and self.size[slid] > 1:
+                    swept = self._close(self._grown(way, [slid], node), inputs, node)
+                    others = [d for d in image if d != slid]
+                    begun.setdefault(mine, []).append(self._grown(swept, others, node))
+        for mine, ways in plain.items():
+            grown = self._grown(_cheapest(ways), image, node)
+            together = _cheapest([grown, *begun.get(mine, ())])
+            yield mine, self._grown(together, [d for d in loops if d not in image], node)
+
+    def extents_on(self, way: Way) -> dict[tuple[int, int], int]:
+        """By node and dim: the cell of the extents above the node on the cheapest way."""
+        return {
+            (step.node, d): self.grid.cells[step.node][d].low.index(step.cells[d].low[cell])
+            for step, at in _back(way)
+            if step.node is not None
+            for d, cell in enumerate(at)
+        }
+
+    def closings_on(self, way: Way) -> list[Closed]:
+        """The flows that close on the cheapest way, each in one cell."""
+        found: list[Closed] = []
+        for step, at in _back(way):
+            if step.closed is not None:
+                flow, place, cells, kept = step.closed
+                inside = tuple(one.only([min(i, len(one) - 1)]) for i, one in zip(at, cells, strict=True))
+                found.append((flow, place, inside, kept))
+        return found
+
+
+def _innermost(tensors: set[str]) -> set[str]:
+    """Whose irrelevant loops may run innermost where some are open; those of others only to let the window of I
+    slide."""
+    return tensors | {"W", "O"} if "I" in tensors else tensors or {"O"}
+
+
+def _back(way: Way) -> Iterator[tuple[Way, tuple[int, ...]]]:
+    """The steps of the cheapest way, back from the cheapest end, with the cell after each."""
+    at = [int(i) for i in np.unravel_index(way.values.argmin(), way.values.shape)]
+    while way.before:
+        step, way = way, way.before[0]
+        if len(step.before) > 1:
+            way = min(step.before, key=lambda one: one.values[tuple(at)])
+        yield step, tuple(at)
+        if step.grown is not None:
+            d, steps = step.grown
+            line = way.values[tuple(slice(None) if i == d else j for i, j in enumerate(at))]
+            at[d] = int(np.where(steps.allowed[at[d]], line, inf).argmin())
+        if step.picked is not None:
+            at = [cells[i] for cells, i in zip(step.picked, at, strict=True)]
+
+
+def _cheapest(ways: Sequence[Way]) -> Way:
+    if len(ways) == 1:
+        return ways[0]
+    return Way(reduce(np.minimum, [way.values for way in ways]), ways[0].cells, tuple(ways))
+
+
+def _without_empty(states: dict[Open, Way]) -> dict[Open, Way]:
+    """Without the cells of each dim to which no way leads."""
+    if not states:
+        return states
+    reached = reduce(np.minimum, [way.values for way in states.values()]) < inf
+    picked = tuple(np.flatnonzero(reached.any(axis=tuple({*range(8)} - {d}))).tolist() for d in range(8))
+    if [len(kept) for kept in picked] == list(reached.shape):
+        return states
+    where = np.ix_(*picked)
+    cells = tuple(one.only(kept) for one, kept in zip(next(iter(states.values())).cells, picked, strict=True))
+    return {key: Way(way.values[where], cells, (way,), picked=picked) for key, way in states.items()}
+
+
+def _moved(way: Way, d: int, wanted: Cells, steps: Steps) -> Way:
+    """The cheapest of the cells that may come before each cell of a dim."""
+    cells = (*way.cells[:d], wanted, *way.cells[d + 1 :])
+    shape = way.values.shape
+    have = shape[d]
+    # Three axes: the dim's own, and all before and after it as one each.
+    lines = np.ascontiguousarray(way.values).reshape(prod(shape[:d]), have, -1)
+    if have == 1:
+        moved = np.where(steps.allowed, lines, inf)
+    else:
+        moved = np.empty((lines.shape[0], len(wanted), lines.shape[2]))
+        running = [lines[:, 0]]
+        for cell, (ahead, later) in enumerate(steps.runs):
+            while len(running) < ahead:
+                running.append(np.minimum(running[-1], lines[:, len(running)]))
+            parts = [*running[ahead - 1 : ahead]] if ahead else []
+            parts += [lines[:, i] for i in later]
+            if len(parts) < 2:
+                moved[:, cell] = parts[0] if parts else inf
+                continue
+            np.minimum(parts[0], parts[1], out=moved[:, cell])
+            for part in parts[2:]:
+                np.minimum(moved[:, cell], part, out=moved[:, cell])
+    return Way(moved.reshape(*shape[:d], len(wanted), *shape[d + 1 :]), cells, (way,), (d, steps))
+
+
+MOST_FACTORS = 16
+"""Factors tried between two cells; where more could fit, one is taken to."""
+
+
+@cache
+def _same_steps(inner: Cells, outer: Cells) -> Steps:
+    """Which cells share an extent."""
+    return Steps((inner.lows <= outer.highs[:, None]) & (inner.highs >= outer.lows[:, None]))
+
+
+@cache
+def _loop_steps(inner: Cells, outer: Cells, end: int) -> Steps:
+    """From which cells a loop leads to which: some multiple of an extent in the one lies in the other, or an end."""
+    low, high = outer.lows[:, None], outer.highs[:, None]
+    least, most = np.ceil(low / inner.highs), np.floor(high / inner.lows)
+    found = (high >= end) | ((most - least >= MOST_FACTORS) & (most >= 1))
+    factor = np.maximum(1, least + np.arange(MOST_FACTORS)[:, None, None])
+    found |= ((factor <= most) & _divided_overlap(inner, low, high, factor)).any(axis=0)
+    return Steps(found & (inner.lows <= high))
+
+
+@cache
+def _lane_steps(inner: Cells, outer: Cells, end: int, fewest: int, most: int) -> Steps:
+    """From which cells below an axis its lanes lead to which above it; at an end lanes may be cut short."""
+    low, high = outer.lows[:, None], outer.highs[:, None]
+    found = (high >= end) & (inner.highs * most >= np.maximum(low, end)) & (inner.lows * (fewest - 1) < high)
+    found &= inner.lows <= high
+    lanes = np.arange(fewest, most + 1, dtype=np.float64)[:, None, None]
+    return Steps(found | _divided_overlap(inner, low, high, lanes).any(axis=0))
+
+
+def _divided_overlap(
+    inner: Cells, low: Float[np.ndarray, "outer 1"], high: Float[np.ndarray, "outer 1"], factor: np.ndarray
+) -> Bool[np.ndarray, "factors outer inner"]:
+    """Whether some extent of the inner cell, times each factor, lies between two ends."""
+    return np.maximum(np.ceil(low / factor), inner.lows) <= np.minimum(np.floor(high / factor), inner.highs)

@@ -1,0 +1,362 @@
+r"""What a layer's flows cost at least, given the extents at which their reuse ends, and which tiles fit.
+
+With *notA* the product of the factors of a dim that are not in a set A of nodes,
+
+.. math:: count(d; A) \ge \lceil size(d) / notA(d) \rceil
+
+(every combination of the others holds at most notA indices), and equal where the nodes outside A are the innermost. So
+every flow of the model has a bound that depends on one vector of extents alone. Extents stand in
+:class:`~fadiff.search.solver.grid.Cells`, all at once: arrays have one axis for every dim. Everything rounds so that
+the result is never above what it bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, reduce
+from math import ceil, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.hardware import Memory
+from fadiff.schedule.nest import IMAGE_DIMS, IRRELEVANT_DIMS, PLAIN_DIMS, RELEVANT_DIMS, C, G, N, P, Q, R, S
+from fadiff.search.solver.grid import Cells
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtyping import Bool, Float
+
+    from fadiff.hardware import Machine
+    from fadiff.workload import Layer
+
+    Lattice = Float[np.ndarray, "*cells"]
+
+Flow = tuple[str, int]
+"""A tensor on its way to one of its keepers."""
+Closed = tuple[Flow, int, tuple[Cells, ...], bool]
+"""A flow that has closed: at the loops of which node, at which extents, whether it is kept over shared iterations."""
+TOP = -1
+"""The place above all nodes."""
+CLOSING_DIMS = IRRELEVANT_DIMS | {"I": tuple(sorted((*IRRELEVANT_DIMS["I"], P, Q, R, S)))}
+"""Dims whose extents decide what a flow costs that closes at them."""
+_REDUCED = list(IRRELEVANT_DIMS["O"])
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Bounds of the factors at every axis, by node and dim (1 at memories)."""
+
+    low: Float[np.ndarray, "nodes 8"]
+    high: Float[np.ndarray, "nodes 8"]
+
+    def between(self, outer: int, inner: int) -> tuple[Float[np.ndarray, " 8"], Float[np.ndarray, " 8"]]:
+        """Least and most lanes of each dim on the axes between two nodes."""
+        part = slice(outer + 1, inner)
+        return self.low[part].prod(axis=0), self.high[part].prod(axis=0)
+
+
+class Role(NamedTuple):
+    """What fusion changes in a layer, as :class:`~fadiff.schedule.arrays.Fusion` has it."""
+
+    fused_input: float = 0.0
+    """Share of its input channels that arrive over fused edges."""
+    fused_weight: float = 0.0
+    drained: float = 1.0
+    copied: float = 0.0
+
+
+ALONE = Role()
+
+
+class Prices(NamedTuple):
+    """What everything costs, and how much room there is."""
+
+    fixed: float
+    """Paid whatever the mapping."""
+    read: Float[np.ndarray, " nodes"]
+    """Of a bit read at a memory (0 at axes)."""
+    write: Float[np.ndarray, " nodes"]
+    room: Float[np.ndarray, " nodes"]
+    """Bytes for the layer's tiles in a memory."""
+    role: Role
+    trips: tuple[int, ...]
+    """Shared trips over each dim at least: as often comes again what does not outlast them."""
+
+
+class Closing:
+    """The flows of one layer on a machine, with lanes between bounds, over cells of extents."""
+
+    def __init__(self, layer: Layer, machine: Machine, lanes: Lanes, cut: frozenset[int]) -> None:
+        self.layer = layer
+        self.machine = machine
+        self.structure = machine.structure
+        self.lanes = lanes
+        self.size = layer.dims
+        self.cut = cut
+        """Dims that a group may cut into tiles: their extents may end at a tile, not only at the size."""
+        self.whole = tuple(Cells((size,), (size,)) for size in layer.dims)
+        """The one cell of the full size."""
+        self.all: list[Flow] = [(t, keeper) for t in "WIO" for keeper in self.structure.keepers(t)[1:]]
+        self.between = cache(lanes.between)
+        self._passed: dict[tuple[Flow, int, tuple[Cells, ...], tuple[int, ...]], tuple[Lattice, Lattice]] = {}
+
+    # How often.
+
+    def _held_ends(
+        self, d: int, cells: Cells, outer: int, inner: int
+    ) -> tuple[Float[np.ndarray, " cells"], Float[np.ndarray, " cells"]]:
+        """The least extent further in than some axes, where that above them is in a cell; and the least number of such
+        extents in the size.
+
+        Extents multiply, but where a dim or a tile ends: there lanes or a loop may be cut short, and extent * lanes is
+        up to twice as much; then all lanes run in every tile but its last.
+        """
+        low, high, size = cells.lows, cells.highs, self.size[d]
+        least, most = (lanes[d] for lanes in self.between(outer, inner))
+        if most == 1:
+            return low, np.ceil(size / high)
+        counts = np.ceil(size / np.maximum(1, np.floor(high / least)))
+        past = np.clip(np.floor((2 * high - 2) / least), 1, high)
+        used = [self.lanes.low[axis, d] for axis in self.structure.axes_between(outer, inner)]
+        used = [lanes for lanes in used if lanes > 1]
+        # All lanes of the inner axes run under every lane of the outermost but its last.
+        running = (used[0] - 1) * prod(used[1:]) + 1 if used else 1
+        fewer = np.maximum(np.ceil(size / past), np.floor(size / high) * running)
+        ends = high >= (2 if d in self.cut else size)
+        return np.ceil(low / most), np.where(ends, np.minimum(counts, fewer), counts)
+
+    def _count(self, d: int, cells: Cells, place: int, keeper: int, memory: int) -> Lattice | float:
+        """At least so many indices of a dim at what is above the extents, and at the lanes above a memory: the keeper
+        that they are written at, or its parent, to which all lanes in between are one."""
+        if self.size[d] == 1:
+            return 1.0
+        if memory == keeper or place < memory:
+            return _along(d, self._held_ends(d, cells, place, memory)[1])
+        left_out = self.between(memory, place)[1][d]
+        return _along(d, np.ceil(self.size[d] / np.minimum(cells.highs * left_out, self.size[d])))
+
+    def _parent(self, tensor: str, keeper: int) -> int:
+        keepers = self.structure.keepers(tensor)
+        return keepers[keepers.index(keeper) - 1]
+
+    def _passes(
+        self, flow: Flow, place: int, cells: Sequence[Cells], trips: tuple[int, ...]
+    ) -> tuple[Lattice, Lattice]:
+        """How often a tensor (or a value of a row and a column of I) passes a keeper: at all its instances, and at its
+        parent. Remembered, since it is the same at all prices."""
+        tensor, keeper = flow
+        key = flow, place, tuple(cells[d] for d in CLOSING_DIMS[tensor]), trips
+        if key not in self._passed:
+            here, outside = self._repeats(flow, place, cells, trips)
+            for image in (0, 1) if tensor == "I" else ():
+                written, read = self._lines(image, keeper, place, cells)
+                here, outside = here * written, outside * read
+            self._passed[key] = np.asarray(here), np.asarray(outside)
+        return self._passed[key]
+
+    def _repeats(
+        self, flow: Flow, place: int, cells: Sequence[Cells], trips: Sequence[int]
+    ) -> tuple[Lattice | float, Lattice | float]:
+        """How often a tensor passes a keeper, whatever its rows and columns."""
+        tensor, keeper = flow
+
+        def at(memory: int) -> Lattice | float:
+            counts = [self._count(d, cells[d], place, keeper, memory) for d in IRRELEVANT_DIMS[tensor]]
+            shared = [trips[d] for d in IRRELEVANT_DIMS[tensor]]
+            return _product([np.maximum(*pair) for pair in zip(counts, shared, strict=True)])
+
+        return at(keeper), at(self._parent(tensor, keeper))
+
+    def _lines(self, image: int, keeper: int, place: int, cells: Sequence[Cells]) -> tuple[Lattice, Lattice]:
+        """Rows (or columns) of I that are written at a keeper, and read at its parent."""
+        dims = out, kernel = IMAGE_DIMS[image]
+        stride, dilation = self.layer.stride[image], self.layer.dilation[image]
+        rows, taps = self.size[out], self.size[kernel]
+        ranges: list[tuple[Float[np.ndarray, "*two"], Float[np.ndarray, "*two"]]] = []
+        for d, two in zip(dims, ((-1, 1), (1, -1)), strict=True):
+            low, fewest = self._held_ends(d, cells[d], place, keeper)
+            pieces = _most_pieces if d in self.cut else _pieces
+            most = np.maximum([pieces(self.size[d], extent) for extent in low.astype(int).tolist()], fewest)
+            ranges.append((fewest.reshape(two), most.reshape(two)))
+
+        # Linear in each of the two counts: the least is at a corner.
+        corners = [stride * (rows - n) * m + dilation * (taps - m) * n + n * m for n in ranges[0] for m in ranges[1]]
+        shape = [len(cells[d]) if d in dims else 1 for d in range(8)]
+        written = reduce(np.minimum, corners).reshape(shape)
+        parent = self._parent("I", keeper)
+        _, lanes = self.between(parent, keeper)
+        if lanes[out] == 1 or lanes[kernel] == 1:
+            return written, written
+        # Lanes that share tiles read at least what is different: of A rows and B taps A + B - 1.
+        n, m = (self._count(d, cells[d], place, keeper, parent) for d in dims)
+        return written, np.minimum(written, rows * m + taps * n - n * m)
+
+    # What a flow costs where it ends.
+
+    def price(
+        self, flow: Flow, place: int, cells: Sequence[Cells], prices: Prices, *, kept: bool = False
+    ) -> Lattice | float:
+        """The least price of a flow whose reuse ends at extents of the cells, among the loops of node `place`.
+
+        What is not kept over shared iterations comes again in each.
+        """
+        tensor, keeper = flow
+        here, outside = self._passes(flow, place, cells, (1,) * 8 if kept else prices.trips)
+        if tensor == "O":
+            return self._sums(keeper, here, outside, prices)
+        values = prod(self.size[d] for d in PLAIN_DIMS[tensor])
+        fused = prices.role.fused_weight if tensor == "W" else prices.role.fused_input
+        stays_out = self.structure.fuses is not None and keeper <= self.structure.fuses
+        write = self._bits(tensor) * prices.write[keeper] * (1 - fused if stays_out else 1)
+        read_price = self._read_price(tensor, self._parent(tensor, keeper), keeper, prices)
+        return values * (write * here + read_price * outside)
+
+    def _bits(self, tensor: str) -> int:
+        return self.machine.bits.W if tensor == "W" else self.machine.bits.I
+
+    def _read_price(self, tensor: str, parent: int, child: int | None, prices: Prices) -> float:
+        """Price of a value of W or I read at a keeper; the fused ones at the memory that fuses."""
+        fuses = self.structure.fuses
+        fused = prices.role.fused_weight if tensor == "W" else prices.role.fused_input
+        price = self._bits(tensor) * prices.read[parent]
+        if fuses is None or parent > fuses:
+            return price
+        if parent < fuses and child is not None and child <= fuses:
+            return (1 - fused) * price
+        return (1 - fused) * price + fused * self.machine.bits.O * prices.read[fuses]
+
+    def _finished(self, memory: int, values: tuple[float, float]) -> float:
+        """The first of two numbers where no lanes above a memory split sums, else the second; the less where that is
+        open."""
+        least, most = (lanes[_REDUCED].prod() for lanes in self.between(TOP, memory))
+        return values[0] if most == 1 else values[1] if least > 1 else min(values)
+
+    def _sums(self, keeper: int, here: Lattice | float, outside: Lattice | float, prices: Prices) -> Lattice | float:
+        """The price of O between a keeper and its parent: finished outputs, unfinished sums, and sums fetched back."""
+        keepers, fuses, bits = self.structure.keepers("O"), self.structure.fuses, self.machine.bits
+        parent, innermost = self._parent("O", keeper), keeper == keepers[-1]
+        output, stored, role = self.layer.output_words, self.layer.stored_words, prices.role
+        again, left = output * (outside - 1), output * (here - 1)
+        arrives = leaves = 1.0
+        cost: Lattice | float = 0.0
+        if fuses is not None and parent < fuses:
+            arrives = leaves = role.drained
+            if keeper > fuses:
+                leaves = role.drained + role.copied
+                cost = stored * role.copied * bits.O * prices.write[fuses]
+        # Arrivals at the parent; where lanes above it split sums, none is known to be fetched back.
+        sums = bits.spilled if parent == keepers[0] else bits.sums
+        done = self._finished(parent, (stored * bits.O * arrives, output * sums))
+        back = prices.read[parent] * sums + prices.write[keeper] * bits.sums
+        back = self._finished(parent, (back + innermost * prices.read[keeper] * bits.sums, 0.0))
+        cost = cost + prices.write[parent] * done + (prices.write[parent] * sums + back) * again
+        # Departures from the keeper; those of the innermost are counted with its updates.
+        if keeper == self.structure.hands_over and role.copied:
+            # Only finished outputs are handed over.
+            cost = np.where(outside > 1, np.inf, cost)
+        if innermost:
+            return cost + prices.read[keeper] * bits.sums * output * (leaves - 1)
+        done = self._finished(keeper, (stored * bits.O * leaves, output * bits.sums * leaves))
+        rest = self._finished(keeper, (1.0, leaves))
+        return cost + prices.read[keeper] * (done + bits.sums * rest * left)
+
+    def at_macs(self, prices: Prices) -> float:
+        """What the MACs read and add, whatever the loops: each value once per step, lanes below a keeper together."""
+        total, bits = prices.fixed, self.machine.bits
+        for tensor in "WIO":
+            keeper = self.structure.keepers(tensor)[-1]
+            _, lanes = self.between(keeper, len(self.machine.nodes))
+            groups = [ceil(size / min(size, most)) for size, most in zip(self.size, lanes, strict=True)]
+            values = prod(self.size[d] for d in PLAIN_DIMS[tensor]) * prod(groups[d] for d in IRRELEVANT_DIMS[tensor])
+            for out, kernel in IMAGE_DIMS if tensor == "I" else ():
+                # Lanes over both read at least what is different, as at other keepers.
+                rows, taps, n, m = self.size[out], self.size[kernel], groups[out], groups[kernel]
+                values *= rows * taps if lanes[out] == 1 or lanes[kernel] == 1 else rows * m + taps * n - n * m
+            if tensor == "O":
+                total += values * bits.sums * (prices.read[keeper] + prices.write[keeper])
+            else:
+                total += values * self._read_price(tensor, keeper, None, prices)
+        return float(total)
+
+    def total(self, closings: Iterable[Closed], prices: Prices) -> float:
+        """What the layer costs where each of its flows closes in one cell."""
+        passing = [self.price(flow, place, cells, prices, kept=kept) for flow, place, cells, kept in closings]
+        return self.at_macs(prices) + float(sum(np.asarray(price).item() for price in passing))
+
+    def least(self, flow: Flow, prices: Prices) -> float:
+        """What a flow costs at any extents at least.
+
+        Large tiles are not always best: a box holds rows that a stride would skip.
+        """
+        anything = tuple(Cells((1,), (size,)) for size in self.size)
+        return np.asarray(self.price(flow, TOP, anything, prices, kept=True)).item()
+
+    def floor(self, prices: Prices) -> float:
+        """The same of the whole layer."""
+        return self.at_macs(prices) + sum(self.least(flow, prices) for flow in self.all)
+
+    # Where tiles fit.
+
+    def too_large(self, memory: int, cells: Sequence[Cells], prices: Prices) -> Bool[np.ndarray, "*cells"]:
+        """Whether tiles of the cells' lower ends do not fit in a memory."""
+        return self._too_large(memory, [_along(d, cells[d].lows) for d in range(8)], prices)
+
+    def _too_large(self, memory: int, low: Sequence[Lattice | float], prices: Prices) -> Bool[np.ndarray, "*cells"]:
+        node, fuses, bits, role = self.machine.nodes[memory], self.structure.fuses, self.machine.bits, prices.role
+        assert isinstance(node, Memory)
+        outside = fuses is not None and memory <= fuses
+        held: Lattice | float = 0.0
+        if "W" in node.keeps:
+            share = 1 - role.fused_weight if outside else 1.0
+            held = held + share * bits.W / 8 * _product([low[d] for d in RELEVANT_DIMS["W"]])
+        if "I" in node.keeps:
+            boxes = [
+                (low[out] - 1) * self.layer.stride[i] + (low[kernel] - 1) * self.layer.dilation[i] + 1
+                for i, (out, kernel) in enumerate(IMAGE_DIMS)
+            ]
+            share = 1 - role.fused_input if outside else 1.0
+            held = held + share * bits.I / 8 * _product([low[G], low[N], low[C], *boxes])
+        if "O" in node.keeps:
+            width = float(bits.sums)
+            if memory != self.structure.keepers("O")[-1]:
+                width = min(width, bits.O * self.layer.stored_words / self.layer.output_words)
+            share = 1 - role.copied if memory == fuses else 1.0
+            held = held + share * width / 8 * _product([low[d] for d in RELEVANT_DIMS["O"]])
+        return np.asarray(held > prices.room[memory] * (1 + 1e-12) + 1e-9)
+
+    def fitting(self, memory: int, cells: Sequence[Cells], prices: Prices) -> list[Cells]:
+        """The cells of each dim that fit in a memory as far as one dim alone decides: the first ones, at least one."""
+        kept = list(cells)
+        for d in range(8):
+            if len(cells[d]) > 1:
+                low = [cells[d].lows if d == other else cells[other].low[0] for other in range(8)]
+                full = np.broadcast_to(self._too_large(memory, low, prices), len(cells[d]))
+                kept[d] = cells[d].first(max(1, int((~full).sum())))
+        return kept
+
+
+def _along(d: int, values: Float[np.ndarray, " cells"]) -> Lattice:
+    """Values by cell of a dim, beside lattices."""
+    return values.reshape([-1 if d == other else 1 for other in range(8)])
+
+
+def _product(values: Sequence[Lattice | float]) -> Lattice | float:
+    return reduce(lambda a, b: a * b, values)
+
+
+def _pieces(size: int, extent: int) -> int:
+    """Extents in a size, the last perhaps cut."""
+    return -(-size // extent)
+
+
+@cache
+def _most_pieces(size: int, extent: int) -> int:
+    """The same where a group may cut the size into tiles of at least the extent first: then each ends with a cut one.
+
+    >>> _pieces(7, 2), _most_pieces(7, 2)
+    (4, 5)
+    """
+    tiles = np.arange(extent, size + 1)
+    return int((size // tiles * -(-tiles // extent) - (-(size % tiles) // extent)).max())

@@ -1,0 +1,113 @@
+"""Extents in cells: the extents of every dim above every node are cut into intervals, and tiles are boxes of them.
+
+A bound that looks at a whole interval at once takes from each what is best: traffic at its upper end, bytes at its
+lower end. Where that is too kind, intervals are split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Intervals of whole numbers in increasing order, by their lower and upper ends."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.low, self.high))
+
+    def __hash__(self) -> int:
+        """Known after the first time: cells are in the keys of most of what is remembered."""
+        return self._hash
+
+    @cached_property
+    def lows(self) -> Float[np.ndarray, " cells"]:
+        """Lower ends."""
+        return np.array(self.low, dtype=np.float64)
+
+    @cached_property
+    def highs(self) -> Float[np.ndarray, " cells"]:
+        """Upper ends."""
+        return np.array(self.high, dtype=np.float64)
+
+    def first(self, count: int) -> Cells:
+        """Only the first so many."""
+        return self if count >= len(self) else Cells(self.low[:count], self.high[:count])
+
+    def only(self, cells: Sequence[int]) -> Cells:
+        """Some of them."""
+        if len(cells) == len(self):
+            return self
+        return Cells(*zip(*((self.low[cell], self.high[cell]) for cell in cells), strict=True))
+
+    def wide(self, cell: int) -> bool:
+        """Whether a cell holds more than one number."""
+        return self.low[cell] < self.high[cell]
+
+    def split(self, cells: Iterable[int]) -> Cells:
+        """The same with some cells cut in two, near their geometric mean."""
+        low, high = list(self.low), list(self.high)
+        for cell in sorted(set(cells), reverse=True):
+            if self.wide(cell):
+                middle = min(isqrt(low[cell] * high[cell]), high[cell] - 1)
+                low.insert(cell + 1, middle + 1)
+                high.insert(cell, middle)
+        return Cells(tuple(low), tuple(high))
+
+    def up_to(self, end: int) -> Cells:
+        """From the same lower ends to a common upper one."""
+        return Cells(self.low, (end,) * len(self))
+
+    def parted(self, after: int) -> tuple[Cells, Cells]:
+        """The cells up to one, and the others."""
+        return self.first(after + 1), Cells(self.low[after + 1 :], self.high[after + 1 :])
+
+
+ONE = Cells((1,), (1,))
+
+
+def doubling(size: int) -> Cells:
+    """Intervals that double: 1, 2 to 3, 4 to 7, ..., and the size on its own.
+
+    >>> doubling(12)
+    Cells(low=(1, 2, 4, 8, 12), high=(1, 3, 7, 11, 12))
+    """
+    low = [2**i for i in range(size.bit_length()) if 2**i < size] + [size]
+    return Cells(tuple(low), (*(next_ - 1 for next_ in low[1:]), size))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """By node and dim: the cells of the extents above the node."""
+
+    cells: tuple[tuple[Cells, ...], ...]
+
+    def split(self, chosen: Mapping[tuple[int, int], int]) -> Grid:
+        """The grid with one cell of some nodes and dims cut in two."""
+        return self.replaced({(n, d): self.cells[n][d].split([cell]) for (n, d), cell in chosen.items()})
+
+    def replaced(self, cells: Mapping[tuple[int, int], Cells]) -> Grid:
+        """The grid with other cells at some nodes and dims."""
+        rows = [[cells.get((n, d), here) for d, here in enumerate(row)] for n, row in enumerate(self.cells)]
+        return Grid(tuple(map(tuple, rows)))
+
+
+def doubling_grid(size: Sequence[int], nodes: int) -> Grid:
+    """Intervals that double, everywhere."""
+    return Grid((tuple(doubling(extent) for extent in size),) * nodes)

@@ -1,0 +1,308 @@
+r"""What any mapping of a layer costs at least, energy and time priced: branch and bound over chains of extents.
+
+The time of a layer is the largest of several terms, so for any shares :math:`\lambda \ge 0` that add up to 1
+
+.. math:: a\, energy + b\, cycles \ge a\, energy + b \sum_k \lambda_k term_k
+
+and the right side is a sum of flows, which :class:`~fadiff.search.solver.chain.Chain` minimizes. The space is parted
+into boxes of lanes, and where two different mappings share the cheapest point of view, into ranges of extents. The box
+with the lowest bound is looked at again: its cells are split, its shares of time moved, or it is parted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+from math import ceil, inf, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
+
+from fadiff.hardware import Axis, Memory
+from fadiff.schedule.nest import G, N, P, Q
+from fadiff.search.solver.chain import Chain
+from fadiff.search.solver.closing import Closing, Lanes, Prices
+from fadiff.search.solver.grid import Cells, Grid, doubling_grid
+from fadiff.search.solver.lanes import all_lanes, split_lanes
+from fadiff.search.solver.place import Place
+
+if TYPE_CHECKING:
+    from fadiff.hardware import Machine
+    from fadiff.search.driver import Weights
+    from fadiff.workload import Layer
+
+Term = tuple[int, str]
+"""A term of the time: a memory (its node) and which of its accesses; computing is that of no memory."""
+COMPUTING: Term = (-1, "steps")
+Shares = dict[Term, float]
+SAFE = 1e-9
+"""All bounds are lowered by so much, relatively: more than rounding can do to them."""
+MOST_CUTS = 12
+FEW_CUTS = 4
+"""Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
+NEAR = 1e-3
+"""How much of a bound may be lost because time is shared out."""
+
+
+class Seen(NamedTuple):
+    """A chain that was the cheapest at some shares."""
+
+    energy_pj: float
+    terms: Shares
+    """Cycles of each term."""
+    extents: dict[tuple[int, int], int]
+    """By node and dim: the cell."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a layer's mappings: in one place, lanes and tiles within boxes, extents within a grid."""
+
+    place: Place
+    tile: tuple[Cells, ...]
+    """By dim, one cell: the extents in one shared iteration."""
+    lanes: Lanes
+    grid: Grid
+    shares: Shares
+    cuts: tuple[Seen, ...] = ()
+    """The cheapest chains so far."""
+
+
+@dataclass
+class _Progress:
+    """What is known at some prices: parts to look at by their bound, and what could not be improved."""
+
+    heap: list[tuple[float, int, _Part]]
+    settled: list[_Part] = field(default_factory=list[_Part])
+    lowest: float = inf
+    """The least bound of those."""
+
+    @property
+    def parts(self) -> list[_Part]:
+        """All mappings."""
+        return [part for *_, part in self.heap] + self.settled
+
+
+@dataclass
+class LayerBound:
+    """Lower bounds of one layer in the places that it may have, at any prices of energy and time."""
+
+    layer: Layer
+    machine: Machine
+    places: tuple[Place, ...]
+    binds: Term = COMPUTING
+    """What probably takes the time: all of it is charged to this term first."""
+    passes: int = 0
+    """Walks so far."""
+    _known: dict[Weights, _Progress] = field(default_factory=dict["Weights", _Progress])
+    _number: Iterator[int] = field(default_factory=count)
+
+    def at(self, weights: Weights, enough: float = inf, passes: int = 100) -> float:
+        """A lower bound of energy and cycles, weighed, of one run of the layer.
+
+        It stops where it reaches `enough`, after so many more walks, or where it cannot be improved.
+        """
+        known = self._known.get(weights) or self._begin(weights)
+        stop = self.passes + passes
+        while known.heap and known.heap[0][0] < min(enough, known.lowest) and self.passes < stop:
+            before, _, part = heapq.heappop(known.heap)
+            value, better = self._look(part, weights, enough)
+            value = max(value, before)
+            if not better:
+                known.settled.append(part)
+                known.lowest = min(known.lowest, value)
+            for one in better:
+                least = value if one.lanes is part.lanes else max(value, self._floor(one, weights))
+                heapq.heappush(known.heap, (least, next(self._number), one))
+        self._known[weights] = known
+        return min([known.lowest, enough] + [value for value, *_ in known.heap[:1]]) * (1 - SAFE)
+
+    def _begin(self, weights: Weights) -> _Progress:
+        """At new prices all parts count that there are at the last ones."""
+        parts = next(reversed(self._known.values())).parts if self._known else list(self._whole())
+        heap = [(self._floor(part, weights), next(self._number), part) for part in parts]
+        heapq.heapify(heap)
+        return _Progress(heap)
+
+    def _whole(self) -> Iterator[_Part]:
+        """All mappings, by place."""
+        size = self.layer.dims
+        grid = doubling_grid(size, len(self.machine.nodes))
+        for place in self.places:
+            cut = place.cut if place.grouped else ()
+            tile = tuple(Cells((1 if d in cut else size[d],), (size[d],)) for d in range(8))
+            yield _Part(place, tile, all_lanes(self.layer, self.machine), grid, {self.binds: 1.0})
+
+    def _flows(self, part: _Part) -> Closing:
+        return Closing(self.layer, self.machine, part.lanes, part.place.cut | {G, N, P, Q})
+
+    def _floor(self, part: _Part, weights: Weights) -> float:
+        """What a part costs before anything is known of its tiles."""
+        flows = self._flows(part)
+        return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in (COMPUTING, self.binds))
+
+    def _look(self, part: _Part, weights: Weights, enough: float) -> tuple[float, Sequence[_Part]]:
+        """A bound of a part, and the parts to look at in its place: none where it cannot be improved."""
+        if halves := self._split_lanes(part, 2.0):
+            return 0.0, halves
+        prices = self._prices(part, weights, part.shares)
+        fuses = self.machine.structure.fuses
+        if fuses is not None and prices.room[fuses] < 0:
+            return inf, ()
+        self.passes += 1
+        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough)
+        way = chain.cheapest()
+        if way is None or not (value := float(way.values.min())) < enough:
+            return enough, (part,)
+        if (halves := _split_tile(part, 2.0)) is not None:
+            return value, halves
+        total = partial(chain.flows.total, chain.closings_on(way))
+        terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
+        energy_pj = total(self._prices(part, (1.0, 0.0), {}))
+        seen = Seen(energy_pj, terms, chain.extents_on(way))
+        slack = self._time(terms) - sum(share * terms[term] for term, share in part.shares.items())
+        wide = {at: cell for at, cell in seen.extents.items() if part.grid.cells[at[0]][at[1]].wide(cell)}
+        finer = replace(part, grid=part.grid.split(wide), cuts=())
+        if slack * weights[1] > NEAR * value:
+            cuts = (*part.cuts, seen)[-MOST_CUTS:]
+            shares = self._better_shares(cuts, weights, part.shares)
+            if wide:
+                return value, (replace(finer, shares=shares),)
+            if len(part.cuts) < FEW_CUTS or all(cut.extents != seen.extents for cut in part.cuts):
+                return value, (replace(part, shares=shares, cuts=cuts),)
+            if (grids := _part_between(part.grid, cuts)) is not None:
+                return value, [replace(part, grid=grid, shares=shares, cuts=()) for grid in grids]
+        if wide:
+            return value, (finer,)
+        if (halves := _split_tile(part, 1.0)) is not None:
+            return value, halves
+        return value, self._split_lanes(part, 1.0)
+
+    def _split_lanes(self, part: _Part, wider: float) -> list[_Part]:
+        """A part in two boxes of lanes; none where all are known well enough."""
+        found = split_lanes(part.lanes, self.machine, self.layer, wider)
+        return [replace(part, lanes=lanes, cuts=()) for lanes in found or ()]
+
+    # Time.
+
+    @property
+    def terms(self) -> list[Term]:
+        """Everything that may take the time."""
+        found = [COMPUTING]
+        for node, memory in enumerate(self.machine.nodes):
+            if isinstance(memory, Memory):
+                found += [(node, what) for what in _rates(memory)]
+        return found
+
+    def _on_top(self, term: Term) -> bool:
+        """Whether a term comes on top of the others."""
+        return self.machine.overlap == "none" and term[0] == 0
+
+    def _time(self, terms: Shares) -> float:
+        beside = [value for term, value in terms.items() if not self._on_top(term)]
+        on_top = [value for term, value in terms.items() if self._on_top(term)]
+        return max(beside, default=0.0) + max(on_top, default=0.0)
+
+    def _better_shares(self, cuts: Sequence[Seen], weights: Weights, before: Shares) -> Shares:
+        """Shares under which the cheapest of some chains costs most, halfway from those before.
+
+        .. math:: \\max_\\lambda \\min_i\\ a\\, energy_i + b \\sum_k \\lambda_k term_{ik}
+        """
+        terms = self.terms
+        rows = [[1.0, *(-weights[1] * cut.terms[term] for term in terms)] for cut in cuts]
+        sums = [[0.0, *(float(self._on_top(term) is on_top) for term in terms)] for on_top in (False, True)]
+        sums = [row for row in sums if any(row)]
+        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
+            [-1.0] + [0.0] * len(terms),
+            A_ub=rows,
+            b_ub=[weights[0] * cut.energy_pj for cut in cuts],
+            A_eq=sums,
+            b_eq=[1.0] * len(sums),
+            bounds=[(None, None)] + [(0.0, 1.0)] * len(terms),
+        )
+        if solved.x is None:
+            return before
+        wanted: Shares = dict(zip(terms, solved.x[1:].tolist(), strict=True))
+        mixed = {term: max(0.0, wanted[term] + before.get(term, 0.0)) for term in terms}
+        # The solver keeps sums to its own tolerance; here they must not exceed 1.
+        charged = {
+            top: sum(share for term, share in mixed.items() if self._on_top(term) is top) for top in (False, True)
+        }
+        return {term: share / charged[self._on_top(term)] for term, share in mixed.items() if share > 0}
+
+    # Prices.
+
+    def _prices(self, part: _Part, weights: Weights, shares: Shares) -> Prices:
+        """What everything costs, a share of the time charged to every term."""
+        layer, machine, lanes = self.layer, self.machine, part.lanes
+        in_use = {
+            i: min(node.size, prod(lanes.high[i])) for i, node in enumerate(machine.nodes) if isinstance(node, Axis)
+        }
+        spread = lanes.high.prod(axis=0)
+        steps = prod(ceil(size / min(size, most)) for size, most in zip(layer.dims, spread, strict=True))
+        steps = max(steps, ceil(prod(layer.dims) / prod(in_use.values())))
+        read, write = np.zeros((2, len(machine.nodes)))
+        room = np.full(len(machine.nodes), inf)
+        for node, memory in enumerate(machine.nodes):
+            if not isinstance(memory, Memory):
+                continue
+            instances = prod(used for axis, used in in_use.items() if axis < node)
+            paid = {
+                what: weights[1] * shares.get((node, what), 0.0) / (rate * instances)
+                for what, rate in _rates(memory).items()
+            }
+            reading = weights[0] * memory.read_pj + paid.get("both", 0.0) + paid.get("read", 0.0)
+            writing = weights[0] * memory.write_pj + paid.get("both", 0.0) + paid.get("write", 0.0)
+            read[node], write[node] = reading / memory.word_bits, writing / memory.word_bits
+            room[node] = memory.usable_bytes
+        if machine.structure.fuses is not None:
+            smallest = [cell.low[0] for cell in part.tile]
+            room[machine.structure.fuses] -= part.place.least_bytes(smallest, machine.bits.O)
+        return Prices(
+            fixed=weights[0] * layer.macs * machine.mac_pj + weights[1] * shares.get(COMPUTING, 0.0) * steps,
+            read=read,
+            write=write,
+            room=room,
+            role=part.place.role,
+            trips=tuple(ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)),
+        )
+
+
+def _rates(memory: Memory) -> dict[str, float]:
+    """Words that a memory moves in a cycle, as far as they are limited."""
+    rates = {
+        "both": memory.words_per_cycle,
+        "read": memory.read_words_per_cycle,
+        "write": memory.write_words_per_cycle,
+    }
+    return {what: rate for what, rate in rates.items() if rate is not None}
+
+
+def _split_tile(part: _Part, wider: float) -> list[_Part] | None:
+    """A part in two, by the dim of the tile that is least known; None where all are known well enough."""
+    ratios = [cell.high[0] / cell.low[0] for cell in part.tile]
+    d = int(np.argmax(ratios))
+    if ratios[d] <= wider:
+        return None
+    halves = part.tile[d].split([0])
+    return [
+        replace(part, tile=(*part.tile[:d], Cells((low,), (high,)), *part.tile[d + 1 :]), cuts=())
+        for low, high in zip(halves.low, halves.high, strict=True)
+    ]
+
+
+def _part_between(grid: Grid, cuts: Sequence[Seen]) -> tuple[Grid, Grid] | None:
+    """The grid in two, between the last chain and the latest that differs from it, where they differ most."""
+    last = cuts[-1].extents
+    for other in (cut.extents for cut in reversed(cuts[:-1])):
+        apart = {at: abs(last[at] - cell) for at, cell in other.items() if at[0] > 0 and last.get(at, cell) != cell}
+        if apart:
+            at = max(apart, key=lambda one: (apart[one], -one[0]))
+            cells = grid.cells[at[0]][at[1]]
+            lower, upper = cells.parted((last[at] + other[at]) // 2)
+            return grid.replaced({at: lower}), grid.replaced({at: upper})
+    return None

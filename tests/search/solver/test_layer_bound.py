@@ -1,0 +1,78 @@
+"""The bound of a layer: the optimum of tiny layers, and never raised by a better machine."""
+
+from dataclasses import replace
+
+import pytest
+
+from fadiff.hardware import Axis, Memory
+from fadiff.schedule import Group
+from fadiff.search.solver.layer_bound import LayerBound
+from fadiff.search.solver.place import places
+from search.exhaustive import all_nodes, every_mapping
+from search.networks import FLAT, GEMMINI, mac, network, sized
+
+LAYERS = {
+    "product": mac("a", "N6 K5 C4"),
+    "convolution": mac("a", "K3 C2 P5 R3"),
+    "strided": mac("a", "K2 C2 P5 Q2 R2", stride=(2, 1)),
+    "gaps": mac("a", "K4 C2 P6", stride=(3, 1)),
+    "depthwise": mac("a", "G4 P5 R3"),
+}
+CHIPS = {
+    "small": sized(GEMMINI, rows=2, cols=2, accumulator=32, scratchpad=64),
+    "tight": sized(GEMMINI, rows=2, cols=2, accumulator=16, scratchpad=24),
+    "flat": sized(FLAT, lanes=2, buffer=40, spad=8),
+}
+WEIGHTS = ((1.0, 0.0), (0.0, 1.0), (1.0, 100.0))
+
+
+def bound(layer, machine, weights, passes=300) -> float:
+    workload = network(layer)
+    return LayerBound(layer, machine, places(workload, layer, machine)).at(weights, passes=passes)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_tiny_layers_are_solved(name, chip):
+    layer, machine = LAYERS[name], CHIPS[chip]
+    every = every_mapping(network(layer), machine, Group(("a",)), "a", all_nodes(machine))
+    for weights in WEIGHTS:
+        least, best = bound(layer, machine, weights), every.best(weights)
+        assert least <= best * (1 + 1e-9)
+        assert best / least < (1.04 if weights[1] else 1 + 1e-8), "time is bounded by means of its terms"
+
+
+def test_more_passes_never_lower_a_bound():
+    layer, machine = LAYERS["product"], CHIPS["flat"]
+    looked = LayerBound(layer, machine, places(network(layer), layer, machine))
+    found = [looked.at(WEIGHTS[2], passes=1) for _ in range(16)]
+    assert found == sorted(found)
+    assert found[-1] > found[0]
+
+
+def changed(machine, name, **settings):
+    nodes = [replace(node, **settings) if node.name == name else node for node in machine.nodes]
+    return replace(machine, nodes=tuple(nodes))
+
+
+def better(machine):
+    """Machines that can do everything that a machine can, and no worse."""
+    for node in machine.nodes[1:]:
+        if isinstance(node, Axis):
+            yield changed(machine, node.name, size=2 * node.size)
+            continue
+        yield changed(machine, node.name, bytes=3 * node.bytes // 2)
+        yield changed(machine, node.name, read_pj=node.read_pj / 2)
+        yield changed(machine, node.name, write_pj=node.write_pj / 2)
+    for node in machine.nodes:
+        if isinstance(node, Memory) and node.words_per_cycle:
+            yield changed(machine, node.name, words_per_cycle=2 * node.words_per_cycle)
+
+
+@pytest.mark.parametrize("name", ["product", "convolution"])
+def test_a_better_machine_never_has_a_higher_optimum_than_the_bound_says(name):
+    layer, machine = LAYERS[name], CHIPS["tight"]
+    for weights in WEIGHTS:
+        least = bound(layer, machine, weights)
+        for other in better(machine):
+            assert bound(layer, other, weights) <= least * (1 + 1e-3)

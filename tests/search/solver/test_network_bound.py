@@ -1,0 +1,62 @@
+"""The bound of a network: below everything that anybody finds, and not far below."""
+
+from itertools import islice
+
+import pytest
+
+from examples import SECOND_FILES
+from fadiff import greedy, load_machine
+from fadiff.cost import evaluate
+from fadiff.schedule.file import read_schedule
+from fadiff.search.solver.network_bound import Prover, prove
+from search.exhaustive import least_edp
+from search.networks import FLAT, GEMMINI, add, mac, network, sized
+
+NETWORKS = {
+    "products": network(mac("a", "N4 K4 C4"), mac("b", "N4 K4 C4", "a")),
+    "convolutions": network(mac("a", "K2 C2 P4 Q2 R3"), mac("b", "K2 C2 P4 Q2 R3", "a")),
+    "block": network(mac("a", "K2 C2 P4 Q2"), mac("b", "K2 C2 P4 Q2 R3", "a"), add("s", "K2 P4 Q2", "b", "a")),
+    "feed forward": network(mac("up", "N4 K8 C2"), mac("down", "N4 K2 C8", "up")),
+}
+CHIPS = {
+    "tight": sized(GEMMINI, rows=2, cols=2, accumulator=16, scratchpad=24),
+    "flat": sized(FLAT, lanes=2, buffer=40, spad=8),
+}
+
+
+def proven(near, steps=12):
+    """A bound after so many steps, however long they take."""
+    return list(islice(Prover(near).run(float("inf")), steps))[-1]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_schedule_of_a_tiny_network_is_below_the_bound(name, chip):
+    workload, machine = NETWORKS[name], CHIPS[chip]
+    bound, least = proven(evaluate(greedy(workload, machine))), least_edp(workload, machine)
+    assert bound.edp_uj_cycles <= least * (1 + 1e-9)
+    assert bound.edp_uj_cycles >= bound.energy_pj * 1e-6 * bound.cycles * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("path", SECOND_FILES, ids=lambda path: path.stem)
+def test_no_priced_schedule_is_below_its_bound(path):
+    near = evaluate(read_schedule(path)[0])
+    bound = proven(near, steps=1)
+    assert bound.edp_uj_cycles <= near.edp_uj_cycles * (1 + 1e-9)
+    assert bound.energy_pj <= near.energy_pj * (1 + 1e-9)
+    assert bound.cycles <= near.cycles * (1 + 1e-9)
+
+
+def test_bounds_only_improve_and_name_every_layer_once():
+    near = evaluate(greedy(NETWORKS["block"], load_machine("gemmini-small")))
+    bounds = list(islice(Prover(near).run(float("inf")), 12))
+    values = [bound.edp_uj_cycles for bound in bounds]
+    assert values == sorted(values)
+    names = [name for one in bounds[-1].layers for name in one.layers]
+    assert sorted(names) == ["a", "b", "s"]
+    assert sum(one.cost for one in bounds[-1].layers) == pytest.approx(2)
+
+
+def test_a_gap_that_is_small_enough_ends_the_proof():
+    near = evaluate(greedy(NETWORKS["products"], load_machine("gemmini-small")))
+    assert prove(near, budget_seconds=1e6, gap=10.0).gap(near) < 10.0
