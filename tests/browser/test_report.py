@@ -397,4 +397,4 @@ def test_ends_that_are_cut_are_told_in_the_nest(desk: Desk):
     page = desk.open("cores")
     nest = page.locator("details.nest").first
     nest.locator("summary").click()
-    assert "last cut to" in nest.inner_text()
+    expect(nest).to_contain_text("last cut to", use_inner_text=True)

@@ -45,7 +45,7 @@ def test_the_schedule_is_legal_on_every_machine(name, beginnings):
     assert schedule.fused_edges == ()
 
 
-@pytest.mark.parametrize("name", builtin_machines())
+@pytest.mark.parametrize("name", ["gemmini-small", "eyeriss", "simba", "ascend-like-df"])
 def test_the_schedule_is_the_same_every_time(name):
     machine = load_machine(name)
     for workload in NETWORKS.values():

@@ -29,6 +29,7 @@ from fadiff.search.solver.closing import Closing, Lanes, Prices
 from fadiff.search.solver.grid import Cells, Grid, doubling_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
 from fadiff.search.solver.place import Place
+from fadiff.search.solver.region import Line, apart, raised, support
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
@@ -39,6 +40,8 @@ Term = tuple[int, str]
 """A term of the time: a memory (its node) and which of its accesses; computing is that of no memory."""
 COMPUTING: Term = (-1, "steps")
 Shares = dict[Term, float]
+NOTHING = (Line((1.0, 0.0), 0.0), Line((0.0, 1.0), 0.0))
+"""All that is known of energy and time at first."""
 SAFE = 1e-9
 """All bounds are lowered by so much, relatively: more than rounding can do to them."""
 MOST_CUTS = 12
@@ -70,6 +73,8 @@ class _Part:
     shares: Shares
     cuts: tuple[Seen, ...] = ()
     """The cheapest chains so far."""
+    lines: tuple[Line, ...] = NOTHING
+    """What is proven of it, or of a part that it was in."""
 
 
 @dataclass
@@ -112,21 +117,29 @@ class LayerBound:
             before, _, part = heapq.heappop(known.heap)
             value, better = self._look(part, weights, enough)
             value = max(value, before)
+            lines = part.lines if value == inf else raised(part.lines, Line(weights, value))
             if not better:
-                known.settled.append(part)
+                known.settled.append(replace(part, lines=lines))
                 known.lowest = min(known.lowest, value)
             for one in better:
                 least = value if one.lanes is part.lanes else max(value, self._floor(one, weights))
-                heapq.heappush(known.heap, (least, next(self._number), one))
+                heapq.heappush(known.heap, (least, next(self._number), replace(one, lines=lines)))
         self._known[weights] = known
         return min([known.lowest, enough] + [value for value, *_ in known.heap[:1]]) * (1 - SAFE)
 
     def _begin(self, weights: Weights) -> _Progress:
-        """At new prices all parts count that there are at the last ones."""
-        parts = next(reversed(self._known.values())).parts if self._known else list(self._whole())
-        heap = [(self._floor(part, weights), next(self._number), part) for part in parts]
+        """At new prices all parts count that there are at the nearest ones, with what is proven of each."""
+        if self._known:
+            parts = self._known[min(self._known, key=lambda known: apart(known, weights))].parts
+        else:
+            parts = list(self._whole())
+        heap = [(self._known_of(part, weights), next(self._number), part) for part in parts]
         heapq.heapify(heap)
         return _Progress(heap)
+
+    def _known_of(self, part: _Part, weights: Weights) -> float:
+        """What is known of a part before it is looked at."""
+        return max(self._floor(part, weights), support(part.lines, weights))
 
     def _whole(self) -> Iterator[_Part]:
         """All mappings, by place."""

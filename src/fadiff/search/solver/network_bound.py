@@ -1,27 +1,25 @@
 r"""What any schedule of a network costs at least.
 
-Whatever the groups, every layer has one of its places, so at any prices a of a pJ and b of a cycle
-
-.. math:: a\, E + b\, T \ge \sum_{layers} repeat \cdot \min_{place, mapping} a\, energy + b\, cycles
-
-Each pair of prices is a line that no schedule's (E, T) lies below. Where E*T is least over all points above the lines,
-at a corner of them, it bounds the EDP: E*T is quasi-concave. The search for better bounds goes on at the lowest corner:
-a new line through it, or more work on the layer that loses most at the lines that meet there.
+Whatever the groups, every layer has one of its places, so the (E, T) of a schedule is a sum over layers of points in
+their regions: of each layer, what is proven of its energy and time in any place (:mod:`fadiff.search.solver.region`).
+The least E*T of that sum bounds the EDP. It is at a corner, to which each layer gives a corner of its own region; the
+layer that may lose most there is looked at again: at prices of energy and time like those at the corner, where it has
+no line yet; else at those of the lines that meet there.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
-from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.hardware import Memory
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.layer_bound import COMPUTING, LayerBound, Term
 from fadiff.search.solver.place import places
+from fadiff.search.solver.region import Corner, Line, Point, apart, between, corners, sums, support, weighed
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
@@ -30,6 +28,11 @@ if TYPE_CHECKING:
 FIRST_PASSES = 4
 MORE_PASSES = 12
 """Walks that a layer gets at new prices, and each time that it is looked at again."""
+FIRST_RATIOS = (1.0, 4.0, 0.25, 16.0, 1 / 16)
+"""Prices of a pJ at first, as multiples of what balances energy and time at the schedule: the further away, the less
+has to be proven, (1 + r)^2 / 4r times less."""
+ENOUGH_LOOKS = 16
+"""Between two lines another is drawn after so many looks at each."""
 CLOSE = 0.02
 """Prices whose ratio differs by less need no line between them."""
 TOLERANCE = 2e-4
@@ -71,24 +74,27 @@ class _Kind:
     """Layers that are the same to the bound."""
 
     bound: LayerBound | AddBound
-    numbers: list[int] = field(default_factory=list[int])
-    """Their places among the layers."""
+    names: list[str] = field(default_factory=list[str])
+    runs: float = 0.0
+    """How often layers of this kind run."""
+    spent: Point = (0.0, 0.0)
+    """What all their runs take in the schedule at hand."""
+    least: list[Point] = field(default_factory=list[Point])
+    """What one run of each takes there."""
+    lines: dict[Weights, Line] = field(default_factory=dict["Weights", Line])
+    """What is proven of one run."""
+    looks: Counter[Weights] = field(default_factory=Counter["Weights"])
+    """How often it was looked at some prices."""
 
-
-@dataclass
-class _Line:
-    """What is proven at some prices: a*E + b*T >= the sum."""
-
-    weights: Weights
-    values: list[float]
-    """By kind, all its layers and their repeats together."""
-    costs: list[float]
-    """The same of the schedule at hand."""
-
-    @property
-    def total(self) -> float:
-        """What a*E + b*T is at least."""
-        return sum(self.values)
+    def look(self, weights: Weights, passes: int) -> bool:
+        """Look again at some prices; whether there was something to do."""
+        before = self.bound.passes
+        enough = min(weighed(point, weights) for point in self.least) * (1 - TOLERANCE)
+        known = self.lines.get(weights)
+        value = self.bound.at(weights, enough, passes)
+        self.looks[weights] += 1
+        self.lines[weights] = Line(weights, max(value, known.value if known else 0.0))
+        return known is None or self.bound.passes > before
 
 
 class Prover:
@@ -96,10 +102,10 @@ class Prover:
 
     def __init__(self, near: Evaluation) -> None:
         self.near = near
-        self.workload, self.machine = near.schedule.workload, near.schedule.machine
+        workload, machine = near.schedule.workload, near.schedule.machine
         found: dict[object, _Kind] = {}
-        for i, layer in enumerate(self.workload.layers):
-            possible = places(self.workload, layer, self.machine)
+        for i, layer in enumerate(workload.layers):
+            possible = places(workload, layer, machine)
             alike = (
                 layer.kind,
                 layer.dims,
@@ -110,121 +116,85 @@ class Prover:
                 repr(possible),
             )
             if alike not in found:
-                bound = (
-                    LayerBound(layer, self.machine, possible, self._binds(i))
+                found[alike] = _Kind(
+                    LayerBound(layer, machine, possible, self._binds(i))
                     if layer.is_mac
-                    else AddBound(layer, self.machine, possible)
+                    else AddBound(layer, machine, possible)
                 )
-                found[alike] = _Kind(bound)
-            found[alike].numbers.append(i)
+            kind, runs = found[alike], float(near.repeat[i])
+            once = float(near.layer_energy_pj[i]), float(near.layer_cycles[i])
+            kind.names.append(layer.name)
+            kind.least.append(once)
+            kind.runs += runs
+            kind.spent = kind.spent[0] + runs * once[0], kind.spent[1] + runs * once[1]
         self.kinds = list(found.values())
-        self.lines: list[_Line] = []
 
     def _binds(self, number: int) -> Term:
         """What takes the time of a layer in the schedule at hand."""
-        name = self.near.binding[number]
-        for node, memory in enumerate(self.machine.nodes):
+        machine, name = self.near.schedule.machine, self.near.binding[number]
+        for node, memory in enumerate(machine.nodes):
             if memory.name == name and isinstance(memory, Memory):
                 return (node, "both" if memory.words_per_cycle is not None else "read")
         return COMPUTING
-
-    # Lines.
 
     def run(self, budget_seconds: float, gap: float = 0.0) -> Iterator[Bound]:
         """Bounds, each at least as good as the one before, until the time is over or the gap is closed."""
         began = time.monotonic()
         until = began + budget_seconds
-        energy_pj, cycles = self.near.energy_pj, self.near.cycles
-        for weights in ((1 / energy_pj, 1 / cycles), (1 / energy_pj, 0.0), (0.0, 1 / cycles)):
-            self.lines.append(self._draw(weights))
+        a, b = 1 / self.near.energy_pj, 1 / self.near.cycles
+        for kind in self.kinds:
+            for ratio in FIRST_RATIOS:
+                kind.look((a * ratio, b), FIRST_PASSES)
+            for weights in ((a, 0.0), (0.0, b)):
+                kind.look(weights, 1)
         while True:
-            bound = self._bound(time.monotonic() - began)
+            lowest, at = self._lowest()
+            bound = self._bound(lowest, time.monotonic() - began)
             yield bound
-            if bound.gap(self.near) <= gap or time.monotonic() > until or not self._improve():
+            if bound.gap(self.near) <= gap or time.monotonic() > until or not self._improve(lowest, at):
                 return
 
-    def _draw(self, weights: Weights) -> _Line:
-        line = _Line(weights, [0.0] * len(self.kinds), [self._cost(kind, weights) for kind in self.kinds])
-        for i in range(len(self.kinds)):
-            self._raise(line, i, FIRST_PASSES)
-        return line
+    def _lowest(self) -> tuple[Point, list[Corner]]:
+        """Where E*T is least above everything proven, and the corners of the layers that it is the sum of."""
+        regions = [(corners(kind.lines.values()), kind.runs) for kind in self.kinds]
+        point, at = min(sums(regions), key=lambda one: one[0][0] * one[0][1])
+        return point, [mine[n] for (mine, _), n in zip(regions, at, strict=True)]
 
-    def _cost(self, kind: _Kind, weights: Weights) -> float:
-        """What the layers of a kind cost in the schedule at hand."""
-        at = kind.numbers
-        energy_pj, cycles = self.near.layer_energy_pj[at], self.near.layer_cycles[at]
-        return float((weights[0] * energy_pj + weights[1] * cycles) @ self.near.repeat[at])
-
-    def _raise(self, line: _Line, number: int, passes: int) -> bool:
-        """Look again at a kind of layers; whether that was worth the time."""
-        kind = self.kinds[number]
-        cheapest = min(self._cost(_Kind(kind.bound, [i]), line.weights) / self.near.repeat[i] for i in kind.numbers)
-        before = kind.bound.passes
-        each = kind.bound.at(line.weights, cheapest * (1 - TOLERANCE), passes)
-        line.values[number] = max(line.values[number], each * float(self.near.repeat[kind.numbers].sum()))
-        return kind.bound.passes > before
-
-    def _improve(self) -> bool:
+    def _improve(self, lowest: Point, at: list[Corner]) -> bool:
         """Raise the lowest corner; False where nothing is left to do."""
-        (energy_pj, cycles), left, right = min(self._corners(), key=lambda corner: corner[0][0] * corner[0][1])
-        wanted = (1 / energy_pj, 1 / cycles)
-        if all(_apart(line.weights, wanted) > CLOSE for line in self.lines):
-            self.lines.append(self._draw(wanted))
-            return True
-        losses = sorted(
-            ((line.costs[i] - line.values[i]) / sum(line.costs), n, i)
-            for n, line in enumerate((left, right))
-            for i in range(len(self.kinds))
-        )
-        return any(self._raise((left, right)[n], i, MORE_PASSES) for _, n, i in reversed(losses))
-
-    def _corners(self) -> list[tuple[tuple[float, float], _Line, _Line]]:
-        """Corners (E, T) of the region above all lines, with the two that meet there."""
-        # From the line that bounds the time alone to that of the energy alone.
-        ordered = sorted(self.lines, key=lambda line: _slope(line.weights))
-        hull: list[_Line] = []
-        for line in ordered:
-            while len(hull) > 1 and not _below(_meet(hull[-2], line), hull[-1]):
-                hull.pop()
-            hull.append(line)
-        return [(_meet(a, b), a, b) for a, b in pairwise(hull)]
-
-    def _bound(self, seconds: float) -> Bound:
-        by_slope = {_slope(line.weights): line for line in self.lines}
-        first = self.lines[0]
+        wanted = (1 / lowest[0], 1 / lowest[1])
         losses = [
-            LayerLoss(tuple(self.workload.layers[i].name for i in kind.numbers), cost, value)
-            for kind, cost, value in zip(self.kinds, first.costs, first.values, strict=True)
+            weighed(kind.spent, wanted) - kind.runs * weighed(corner.point, wanted)
+            for kind, corner in zip(self.kinds, at, strict=True)
         ]
+        for i in sorted(range(len(losses)), key=lambda i: -losses[i]):
+            kind, ends = self.kinds[i], (at[i].left.weights, at[i].right.weights)
+            tried = [(weights, MORE_PASSES) for weights in sorted(ends, key=kind.looks.__getitem__)]
+            if apart(*ends) > CLOSE:
+                soon = min(kind.looks[weights] for weights in ends) > ENOUGH_LOOKS
+                tried.insert(0 if soon else 2, (between(*ends, wanted), FIRST_PASSES))
+            if any(kind.look(weights, passes) for weights, passes in tried):
+                return True
+        return False
+
+    def _bound(self, lowest: Point, seconds: float) -> Bound:
+        weights = 1 / self.near.energy_pj, 1 / self.near.cycles
+        losses = [
+            LayerLoss(
+                tuple(kind.names),
+                weighed(kind.spent, weights),
+                kind.runs * support(kind.lines.values(), weights),
+            )
+            for kind in self.kinds
+        ]
+        ends = [(corners(kind.lines.values()), kind.runs) for kind in self.kinds]
         return Bound(
-            edp_uj_cycles=min(e * 1e-6 * t for (e, t), *_ in self._corners()),
-            energy_pj=by_slope[inf].total / by_slope[inf].weights[0],
-            cycles=by_slope[0.0].total / by_slope[0.0].weights[1],
+            edp_uj_cycles=lowest[0] * 1e-6 * lowest[1],
+            energy_pj=sum(mine[-1].point[0] * runs for mine, runs in ends),
+            cycles=sum(mine[0].point[1] * runs for mine, runs in ends),
             layers=tuple(sorted(losses, key=lambda one: -one.loss)),
             seconds=seconds,
         )
-
-
-def _slope(weights: Weights) -> float:
-    return weights[0] / weights[1] if weights[1] else inf
-
-
-def _apart(one: Weights, other: Weights) -> float:
-    """How much two ratios of prices differ."""
-    a, b = _slope(one), _slope(other)
-    return inf if min(a, b) == 0 or max(a, b) == inf else abs(log(a / b))
-
-
-def _meet(one: _Line, other: _Line) -> tuple[float, float]:
-    """Where two lines cross."""
-    (a, b), (c, d) = one.weights, other.weights
-    det = a * d - b * c
-    return (one.total * d - b * other.total) / det, (a * other.total - one.total * c) / det
-
-
-def _below(point: tuple[float, float], line: _Line) -> bool:
-    """Whether a point lies below a line, so that the line cuts it off."""
-    return line.weights[0] * point[0] + line.weights[1] * point[1] < line.total * (1 - 1e-12)
 
 
 def prove(

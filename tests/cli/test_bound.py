@@ -1,0 +1,55 @@
+"""`fadiff bound`, as users run it."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.command import MACHINE, NETWORK, answer, fadiff
+from examples import second
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    network, machine = tmp_path / "tiny.yaml", tmp_path / "chip.yaml"
+    network.write_text(NETWORK)
+    machine.write_text(MACHINE)
+    return network, machine
+
+
+def test_a_schedule_is_bounded_layer_by_layer(files: tuple[Path, Path], tmp_path: Path):
+    network, machine = files
+    schedule = tmp_path / "tiny.json"
+    assert fadiff("optimize", network, "-H", machine, "-m", "greedy", "-o", schedule).exit_code == 0
+    found = answer("bound", schedule, "-b", "2s")
+    assert found["gap"] == pytest.approx(found["schedule"]["edp_uj_cycles"] / found["edp_uj_cycles"] - 1)
+    assert found["gap"] > 0
+    assert found["energy_pj"] <= found["schedule"]["energy_pj"]
+    assert found["cycles"] <= found["schedule"]["cycles"]
+    assert sorted(name for one in found["layers"] for name in one["layers"]) == ["a", "b", "s"]
+    assert all(one["open"] == pytest.approx(one["cost"] - one["bound"]) for one in found["layers"])
+
+
+def test_a_network_is_searched_and_bounded(files: tuple[Path, Path]):
+    network, machine = files
+    result = fadiff("bound", network, "-H", machine, "-b", "3s", "--gap", "5")
+    assert result.exit_code == 0, result.output
+    assert "no schedule is below" in result.output
+    assert "tiny on chip" in result.output
+
+
+def test_a_schedule_brings_its_own_machine(tmp_path: Path):
+    from fadiff.cost import save_schedule
+
+    path = tmp_path / "schedule.json"
+    save_schedule(path, second("gemmini_conv"))
+    result = fadiff("bound", path, "-H", "eyeriss")
+    assert result.exit_code != 0
+    assert "leave --hardware away" in result.output
+
+
+@pytest.mark.parametrize("words", [("nothing-there.json",), ("resnet19",), ("resnet18", "-b", "soon")])
+def test_bad_input_gets_one_sentence(words: tuple[str, ...]):
+    result = fadiff("bound", *words)
+    assert result.exit_code != 0
+    assert result.output.startswith("error: ")
+    assert len(result.output.strip().splitlines()) == 1
