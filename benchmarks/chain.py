@@ -18,7 +18,7 @@ import jax
 from fadiff.hardware import load_machine
 from fadiff.search import gradient
 from fadiff.search.driver import Settings, search
-from fadiff.search.joint import climb
+from fadiff.search.joint import exact
 from fadiff.workload import Dims, Input, Layer, Workload
 
 STEPS = 20
@@ -41,7 +41,7 @@ def measure(layers: int) -> dict[str, float]:
     began = time.perf_counter()
     jax.block_until_ready(gradient.step(problem, settings, state, STEPS))
     seconds = time.perf_counter() - began
-    found = search(workload, machine, climb, Settings())
+    found = search(workload, machine, exact, Settings())
     return {
         "layers": layers,
         "milliseconds_per_step": 1000 * seconds / STEPS,

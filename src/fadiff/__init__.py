@@ -16,6 +16,12 @@ A schedule for them, its price, and the rules it breaks (none); ``fadiff.optimiz
 >>> fadiff.evaluate(schedule).cycles > network.macs / machine.peak_macs
 True
 
+No schedule of the network on the machine costs less than its bound, whatever the mappings and the groups:
+
+>>> proven = fadiff.bound(schedule, budget_seconds=1)
+>>> proven.least.edp_uj_cycles < fadiff.evaluate(schedule).edp_uj_cycles
+True
+
 Files of schedules stand on their own, and are checked when they are read:
 
 >>> import tempfile
@@ -105,6 +111,7 @@ from fadiff.workload import Dims, Input, Layer, Workload, load_model
 if TYPE_CHECKING:
     from fadiff.agreement import verify
     from fadiff.search import greedy, optimize
+    from fadiff.search.solver.network_bound import bound
     from fadiff.workload.importers import from_onnx
     from fadiff.workload.importers.torch_models import from_huggingface, from_torch
 
@@ -126,6 +133,7 @@ __all__ = [
     "Trips",
     "Workload",
     "__version__",
+    "bound",
     "evaluate",
     "from_huggingface",
     "from_onnx",
@@ -142,6 +150,7 @@ __all__ = [
 ]
 
 _LOADED_ON_FIRST_USE = {
+    "bound": "fadiff.search.solver.network_bound",
     "from_huggingface": "fadiff.workload.importers.torch_models",
     "from_onnx": "fadiff.workload.importers",
     "from_torch": "fadiff.workload.importers.torch_models",

@@ -1,5 +1,6 @@
 """`fadiff bound`, as users run it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,23 @@ def test_a_network_is_searched_and_bounded(files: tuple[Path, Path]):
     assert "tiny on chip" in result.output
 
 
+def test_the_bound_is_written_shown_and_checked(files: tuple[Path, Path], tmp_path: Path):
+    network, machine = files
+    schedule, proven = tmp_path / "tiny.json", tmp_path / "proven.json"
+    assert fadiff("optimize", network, "-H", machine, "-m", "greedy", "-o", schedule).exit_code == 0
+    found = answer("bound", schedule, "-b", "1s", "-o", proven)
+    told = answer("evaluate", proven)
+    assert told["bound"] == {key: found[key] for key in ("energy_pj", "cycles", "edp_uj_cycles")}
+    assert told["gap"] == pytest.approx(found["gap"])
+    assert "no schedule is below" in fadiff("evaluate", proven).output
+    wrong = json.loads(proven.read_text())
+    wrong["bound"]["cycles"] *= 1000
+    proven.write_text(json.dumps(wrong))
+    refused = fadiff("evaluate", proven)
+    assert refused.exit_code != 0
+    assert "bound.cycles: the file states that no schedule is below" in refused.output
+
+
 def test_a_schedule_brings_its_own_machine(tmp_path: Path):
     from fadiff.cost import save_schedule
 
@@ -47,7 +65,9 @@ def test_a_schedule_brings_its_own_machine(tmp_path: Path):
     assert "leave --hardware away" in result.output
 
 
-@pytest.mark.parametrize("words", [("nothing-there.json",), ("resnet19",), ("resnet18", "-b", "soon")])
+@pytest.mark.parametrize(
+    "words", [("nothing-there.json",), ("resnet19",), ("resnet18", "-b", "soon"), ("resnet18", "--objective", "speed")]
+)
 def test_bad_input_gets_one_sentence(words: tuple[str, ...]):
     result = fadiff("bound", *words)
     assert result.exit_code != 0

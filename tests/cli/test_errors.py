@@ -126,7 +126,7 @@ def test_unknown_names_come_with_what_is_known(tmp_path: Path):
 
 
 def test_a_missing_output_folder_is_found_before_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(METHODS, "joint", lambda *_: pytest.fail("it searched"))
+    monkeypatch.setitem(METHODS, "exact", lambda *_: pytest.fail("it searched"))
     path = tmp_path / "missing" / "out.json"
     assert_sentence(refusal("optimize", "resnet18", "-o", path), path, "does not exist", "create it")
     assert_sentence(refusal("optimize", "resnet18", "-o", tmp_path), tmp_path, "folder")

@@ -1,7 +1,6 @@
 """`optimize`: what it searches, writes, prints and refuses."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import fadiff as api
 from cli.command import answer, fadiff, refusal, write
 from fadiff.cli.live import LiveDisplay
 from fadiff.cost import evaluate, load_schedule
-from fadiff.search import joint
 from fadiff.search.driver import Incumbent, Status
 from fadiff.search.optimize import METHODS
 from fadiff.workload import load_model
@@ -31,12 +29,6 @@ MACHINE = "name: chip\nrows: 4\ncols: 4\nl1: 256 B\nl2: 1 KB\n"
 
 
 @pytest.fixture
-def without_descent(monkeypatch: pytest.MonkeyPatch):
-    """The descent takes long to compile; here it is left out."""
-    monkeypatch.setattr(joint, "joint", partial(joint.joint, parts=joint.EXACT))
-
-
-@pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, str, Path]:
     """A network and a machine to search."""
     machine = write(tmp_path, "chip.yaml", MACHINE)
@@ -54,17 +46,16 @@ def interrupted(monkeypatch: pytest.MonkeyPatch):
         yield Status("look", 1, 3)
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(METHODS, "joint", method)
+    monkeypatch.setitem(METHODS, "exact", method)
 
 
-@pytest.mark.usefixtures("without_descent")
 def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path):
     path, trace = tmp_path / "out.json", tmp_path / "trace.json"
     made = answer("optimize", *files, "--seed", 3, "-o", path, "--trace", trace)
     schedule = load_schedule(path)
     assert {**schedule.made_by, "command": ""} == {
         "version": api.__version__,
-        "method": "joint",
+        "method": "exact",
         "seed": 3,
         "command": "",
     }
@@ -100,14 +91,12 @@ def test_the_search_fuses_and_writes_a_schedule_that_loads(files, tmp_path: Path
     assert [point["seconds"] for point in points] == sorted(point["seconds"] for point in points)
 
 
-@pytest.mark.usefixtures("without_descent")
 def test_the_same_command_writes_the_same_bytes(files, tmp_path: Path):
     for name in ("one.json", "two.json"):
         assert fadiff("optimize", *files, "-o", tmp_path / name).exit_code == 0
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
-@pytest.mark.usefixtures("without_descent")
 def test_the_summary_compares_and_explains(files):
     result = fadiff("optimize", *files)
     assert result.exit_code == 0
@@ -120,7 +109,7 @@ def test_the_summary_compares_and_explains(files):
 
 def test_the_descent_is_part_of_a_search_with_time(files, tmp_path: Path):
     trace = tmp_path / "trace.json"
-    made = answer("optimize", *files, "--budget", "5m", "--restarts", 2, "--trace", trace)
+    made = answer("optimize", *files, "--method", "joint", "--budget", "5m", "--restarts", 2, "--trace", trace)
     points = json.loads(trace.read_text(encoding="utf-8"))["points"]
     descending = [point for point in points if point["phase"] == "descend"]
     assert descending
@@ -151,7 +140,6 @@ def test_an_interrupted_search_says_so_in_json(files):
     assert made["edges_fused"] == 3
 
 
-@pytest.mark.usefixtures("without_descent")
 def test_a_search_without_time_says_so_and_keeps_the_greedy_schedule(files, tmp_path: Path):
     path = tmp_path / "out.json"
     result = fadiff("optimize", *files, "--budget", "0.01ms", "-o", path)

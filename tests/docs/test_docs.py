@@ -59,6 +59,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("COLUMNS", raising=False)
     for method in METHODS.keys() - {"greedy"}:
         monkeypatch.setitem(METHODS, method, recall)
+    monkeypatch.setattr(import_module("fadiff.cli.optimize"), "PROOF_WALKS", 1)
     return tmp_path
 
 

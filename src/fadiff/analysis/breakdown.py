@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
     from fadiff.cost.flows import Action, Flow
     from fadiff.schedule import Group
+    from fadiff.schedule.ir import LowerBound
 
 Content = Literal["weights", "inputs", "addends", "outputs", "fused", "sums"]
 """What moves: `fused` are outputs on their way to fused readers, `sums` outputs that are not finished yet."""
@@ -96,6 +97,13 @@ class Breakdown:
     totals: Totals
     groups: tuple[GroupCost, ...]
     layers: tuple[LayerCost, ...]
+    bound: LowerBound | None
+    """What no schedule of the network on the machine undercuts, as far as that was proven."""
+
+    @property
+    def gaps(self) -> dict[str, float]:
+        """By how much EDP, energy and latency may be above the best there are; empty where nothing was proven."""
+        return {} if self.bound is None else self.bound.gaps(self.totals.energy_pj, self.totals.cycles)
 
     @property
     def fused_groups(self) -> int:
@@ -137,6 +145,7 @@ def breakdown(evaluation: Evaluation) -> Breakdown:
         ),
         groups=tuple(_group(group, [of_layer[name] for name in group.layers], moved) for group in schedule.groups),
         layers=layers,
+        bound=schedule.bound,
     )
 
 

@@ -3,20 +3,24 @@
 import json as json_format
 import sys
 from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
+from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.tables import console, facts, microjoules, percent, print_json, table
-from fadiff.cost import Evaluation, evaluate, load_schedule
+from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
+    from fadiff.cli.live import LiveDisplay
     from fadiff.search.solver.network_bound import Bound
 
 MOST_ROWS = 12
@@ -43,9 +47,18 @@ def bound(
         ),
     ] = None,
     budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "60s",
+    objective: Annotated[
+        str, typer.Option("--objective", help="What to prove most of: edp, energy or latency.")
+    ] = "edp",
     gap: Annotated[
         float, typer.Option("--gap", min=0.0, help="Stop where the gap is this small, in percent of the bound.")
     ] = 0.1,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write the schedule with its bound.", show_default=False
+        ),
+    ] = None,
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
@@ -58,12 +71,15 @@ def bound(
     into finding a schedule to compare with.
 
     Examples:
-      fadiff bound resnet18.schedule.json
+      fadiff bound resnet18.schedule.json -o resnet18.schedule.json
       fadiff bound resnet18 --hardware eyeriss --budget 2m --json
     """
-    from fadiff.search.optimize import optimize, parse_duration
+    from fadiff.cli.live import LiveDisplay
+    from fadiff.search.optimize import check_objective, optimize, parse_duration
     from fadiff.search.solver.network_bound import prove
 
+    check_objective(objective)
+    check_outputs((output,), (target,))
     seconds = parse_duration(budget)
     if _is_schedule(target):
         given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value}
@@ -72,21 +88,26 @@ def bound(
         near = evaluate(load_schedule(target))
     else:
         workload = load_model(target, *read_sizes(shape, dim, value))
-        near = optimize(workload, hardware or "gemmini-large", budget_seconds=seconds / 2).best
+        near = optimize(workload, hardware or "gemmini-large", budget_seconds=seconds / 2, objective=objective).best  # pyright: ignore[reportArgumentType]
         seconds /= 2
-    with console(err=True).status("", spinner="line") as status:
-
-        def watch(found: "Bound") -> None:
-            if sys.stderr.isatty():
-                status.update(f"bound {found.edp_uj_cycles:.4g} uJ*cycles, gap {percent(found.gap(near))}")
-
-        proven = prove(near, seconds, gap / 100, watch)
+    schedule = near.schedule
+    with LiveDisplay(schedule.workload.name, schedule.machine.name, seconds, shown=sys.stderr.isatty()) as display:
+        watch = partial(_show, display, near)
+        proven = prove(near, seconds, objective, gap / 100, watch=watch)  # pyright: ignore[reportArgumentType]
+    if output is not None:
+        save_schedule(output, replace(schedule, bound=proven.least))
     if json:
         print_json(_document(proven, near))
         return
     out = console()
     out.print(_facts(proven, near))
     out.print(_losses(proven))
+    if output is not None:
+        out.print(f"Written to {output}, the bound with it.")
+
+
+def _show(display: "LiveDisplay", near: Evaluation, found: "Bound") -> None:
+    display.proved(found, found.gap(near))
 
 
 def _is_schedule(target: str) -> bool:
@@ -110,9 +131,9 @@ def _facts(proven: "Bound", near: Evaluation) -> Table:
     return facts(
         (
             ("schedule", f"{schedule.workload.name} on {schedule.machine.name}"),
-            ("energy", told(near.energy_pj, proven.energy_pj, microjoules)),
-            ("latency", told(near.cycles, proven.cycles, "{:,.0f} cycles".format)),
-            ("EDP", told(near.edp_uj_cycles, proven.edp_uj_cycles, "{:.5g} uJ*cycles".format)),
+            ("energy", told(near.energy_pj, proven.least.energy_pj, microjoules)),
+            ("latency", told(near.cycles, proven.least.cycles, "{:,.0f} cycles".format)),
+            ("EDP", told(near.edp_uj_cycles, proven.least.edp_uj_cycles, "{:.5g} uJ*cycles".format)),
             ("proof", f"{proven.seconds:.1f} s; each of the three bounds holds on its own"),
         )
     )
@@ -135,9 +156,7 @@ def _document(proven: "Bound", near: Evaluation) -> dict[str, object]:
     return {
         "workload": schedule.workload.name,
         "machine": schedule.machine.name,
-        "edp_uj_cycles": proven.edp_uj_cycles,
-        "energy_pj": proven.energy_pj,
-        "cycles": proven.cycles,
+        **asdict(proven.least),
         "gap": proven.gap(near),
         "schedule": near.stated().model_dump(),
         "layers": [{**one._asdict(), "open": one.loss} for one in proven.layers],

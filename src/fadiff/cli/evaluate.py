@@ -34,7 +34,7 @@ def evaluate(
     """
     costs = breakdown(evaluate_schedule(load_schedule(file)))
     if json:
-        print_json(asdict(costs))
+        print_json({**asdict(costs), "gap": costs.gaps.get("edp")})
         return
     out = console()
     out.print(totals_table(costs))

@@ -5,8 +5,9 @@ from types import TracebackType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from fadiff.cli.tables import console
+from fadiff.cli.tables import console, percent
 from fadiff.search.driver import Incumbent, Status
+from fadiff.search.solver.network_bound import Bound
 
 
 class _TimeLeft(ProgressColumn):
@@ -52,4 +53,11 @@ class LiveDisplay:
         if incumbent.best is not None:
             numbers.append(f"EDP {incumbent.best.edp_uj_cycles:.4g}")
             numbers.append(f"{len(incumbent.best.schedule.fused_edges)} edges fused")
-        self._progress.update(self._task, completed=min(seconds, self._budget), numbers=", ".join(numbers))
+        self._tell(seconds, ", ".join(numbers))
+
+    def proved(self, bound: Bound, gap: float, began: float = 0.0) -> None:
+        """Show what is proven, by a proof that began after so many seconds."""
+        self._tell(began + bound.seconds, f"prove, no EDP below {bound.least.edp_uj_cycles:.4g}, gap {percent(gap)}")
+
+    def _tell(self, seconds: float, numbers: str) -> None:
+        self._progress.update(self._task, completed=min(seconds, self._budget), numbers=numbers)

@@ -21,11 +21,17 @@ from fadiff.cost import Evaluation, evaluate, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_machine
+from fadiff.schedule.ir import LowerBound
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
-    from fadiff.search.driver import TracePoint
+    from fadiff.cli.live import LiveDisplay
+    from fadiff.search.driver import Result, TracePoint
 
+PROVEN_GAP = 1e-3
+"""A schedule whose bound is so near is proven well enough."""
+PROOF_WALKS = 150
+"""Walks through each kind of layer after which a proof ends; `fadiff bound` goes on."""
 STOPPED = {
     "done": "The search ran to its end.",
     "budget": "The budget ended the search: a longer one may find more.",
@@ -46,9 +52,9 @@ def optimize(
         typer.Option(
             "--method",
             "-m",
-            help="How to search: joint, climb, descent, layerwise, layerwise-tuned, genetic, bayesian, random, greedy.",
+            help="How to search: exact, joint, descent, layerwise, layerwise-tuned, genetic, bayesian, random, greedy.",
         ),
-    ] = "joint",
+    ] = "exact",
     budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "60s",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same machine: the same schedule.")] = 0,
     restarts: Annotated[str, typer.Option("--restarts", help="Descents that run at once: a number, or auto.")] = "auto",
@@ -72,10 +78,11 @@ def optimize(
 ) -> None:
     """Find a schedule for a network on an accelerator.
 
-    Mapping and fusion are optimized together: climbs on the exact model, all
-    groups that fit, and a gradient descent over many restarts (method joint). Ctrl-C stops early and keeps the best
-    schedule so far. The schedule file is self-contained: fadiff evaluate and
-    fadiff verify need nothing else.
+    Mapping and fusion are optimized together: branch and bound and climbs on
+    the exact model for every layer, and all groups that fit (method exact). What
+    is left of the time proves a bound: no schedule of the network is below it.
+    Ctrl-C stops early and keeps the best schedule so far. The schedule file is
+    self-contained: fadiff evaluate and fadiff verify need nothing else.
 
     Examples:
       fadiff optimize resnet18 -o resnet18.schedule.json
@@ -104,12 +111,13 @@ def optimize(
             objective=objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
             watch=display.update,
         )
+        bound = None if result.stopped == "interrupt" else _proven(result, seconds, objective, display)
     asked: dict[str, str | int] = {"hardware": hardware, "method": method, "budget": budget, "seed": seed}
     asked |= {"objective": objective} if objective != "edp" else {}
     asked |= {"restarts": restarts} if restarts != "auto" else {}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
     made_by = {**result.schedule.made_by, "command": _command(model, asked, sizes)}
-    schedule = replace(result.schedule, made_by=made_by)
+    schedule = replace(result.schedule, made_by=made_by, bound=bound)
     best = evaluate(schedule) if output is None else save_schedule(output, schedule)
     steps = _trace_text(result.trace, made_by)
     if trace is not None:
@@ -123,6 +131,7 @@ def optimize(
         del summary["layers"]
         compared = {"greedy": _cost_json(result.greedy), "unfused": _cost_json(result.unfused)}
         made: dict[str, Any] = {"schedule_file": None if output is None else str(output), **summary}
+        made["gap"] = costs.gaps.get("edp")
         made["edges_fused"] = len(best.schedule.fused_edges)
         made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
         print_json(made)
@@ -141,6 +150,19 @@ def optimize(
         out.print(f"Written to {output}. Next: fadiff evaluate {output}, fadiff verify {output}")
     if report is not None:
         out.print(f"Report: {report}")
+
+
+def _proven(result: "Result", seconds: float, objective: str, display: "LiveDisplay") -> LowerBound | None:
+    """What no schedule undercuts, proven in what is left of the time; None where nothing is."""
+    from fadiff.search.solver.network_bound import Bound, prove
+
+    if (left := seconds - result.seconds) <= 0:
+        return None
+
+    def watch(bound: Bound) -> None:
+        display.proved(bound, bound.gap(result.best), result.seconds)
+
+    return prove(result.best, left, objective, PROVEN_GAP, PROOF_WALKS, watch).least  # pyright: ignore[reportArgumentType]
 
 
 def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from fadiff.analysis.breakdown import Access, Breakdown, GroupCost
 from fadiff.cli.tables import bytes_text, column_groups, facts, microjoules, percent, short, significant, table
+from fadiff.schedule.ir import LowerBound
 
 
 def totals_table(costs: Breakdown) -> Table:
@@ -23,10 +24,22 @@ def totals_table(costs: Breakdown) -> Table:
             ("energy", f"{microjoules(totals.energy_pj)} ({shares})"),
             ("latency", f"{totals.cycles:,.0f} cycles"),
             ("EDP", f"{totals.edp_uj_cycles:.4g} uJ*cycles"),
+            *([("bound", bound_text(costs.bound, costs.gaps))] if costs.bound is not None else []),
             (costs.memories[0], bytes_text(totals.first_memory_bytes)),
             ("utilization", f"{percent(totals.utilization)} of the PEs' cycles multiply"),
         )
     )
+
+
+def bound_text(bound: LowerBound, gaps: dict[str, float]) -> str:
+    """What no schedule undercuts: the EDP, and what is proven better than it."""
+    told = {
+        "edp": f"{bound.edp_uj_cycles:.4g} uJ*cycles",
+        "energy": microjoules(bound.energy_pj),
+        "latency": f"{bound.cycles:,.0f} cycles",
+    }
+    parts = [f"{told[name]} (gap {percent(gap)})" for name, gap in gaps.items() if gap <= gaps["edp"]]
+    return f"no schedule is below {', '.join(parts)}"
 
 
 def groups_table(costs: Breakdown) -> Table:

@@ -1,5 +1,6 @@
 """Schedule files that can be trusted: legal, and with the cost they state."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from fadiff.cost.evaluate import Evaluation, evaluate
@@ -17,8 +18,15 @@ def load_schedule(path: Path | str) -> Schedule:
     path = Path(path)
     schedule, stated = read_schedule(path)
     check_legal(schedule, path)
+    computed = evaluate(schedule).stated()
+    if schedule.bound is not None:
+        for key, value in asdict(schedule.bound).items():
+            if value > getattr(computed, key) * (1 + COST_TOLERANCE):
+                raise FileError(
+                    f"{path}: bound.{key}: the file states that no schedule is below {value:.9g}, but its own is, with "
+                    f"{getattr(computed, key):.9g}: remove the bound, and prove it anew with fadiff bound"
+                )
     if stated is not None:
-        computed = evaluate(schedule).stated()
         for key, value in stated.model_dump().items():
             expected: float = getattr(computed, key)
             if abs(value - expected) > COST_TOLERANCE * abs(expected):

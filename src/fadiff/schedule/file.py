@@ -5,17 +5,18 @@
 
 import json
 from collections.abc import Mapping as MappingOf
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
-from pydantic import ConfigDict, Field, NonNegativeFloat
+from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
 from fadiff.errors import FadiffError
 from fadiff.files import FileError, Strict, parse, read_text, validate, write_text
 from fadiff.hardware import Machine
 from fadiff.hardware.gemmini import GemminiModel
 from fadiff.hardware.machine_json import MachineModel, machine_to_json
-from fadiff.schedule.ir import DEFAULT_ORDER, Group, Mapping, Schedule, ScheduleError, Trips
+from fadiff.schedule.ir import DEFAULT_ORDER, Group, LowerBound, Mapping, Schedule, ScheduleError, Trips
 from fadiff.workload import Dims
 from fadiff.workload.file import DimsModel, WorkloadModel, dims_to_json, workload_to_json
 from fadiff.workload.layer import MAX_SIZE
@@ -55,6 +56,18 @@ class StatedCost(Strict):
     energy_pj: NonNegativeFloat
     cycles: NonNegativeFloat
     edp_uj_cycles: NonNegativeFloat
+
+
+class StatedBound(Strict):
+    """What the file says that no schedule of its network on its machine undercuts."""
+
+    energy_pj: PositiveFloat
+    cycles: PositiveFloat
+    edp_uj_cycles: PositiveFloat
+
+    def value(self) -> LowerBound:
+        """The checked value."""
+        return LowerBound(**self.model_dump())
 
 
 class MappingModel(Strict):
@@ -109,6 +122,7 @@ class _ScheduleModel(Strict, Generic[OfMachine, OfMapping]):
     groups: list[GroupModel]
     mappings: dict[str, OfMapping]
     cost: StatedCost | None = None
+    bound: StatedBound | None = None
     made_by: dict[str, str | int] = Field(default={})
 
     def value(self) -> Schedule:
@@ -116,7 +130,8 @@ class _ScheduleModel(Strict, Generic[OfMachine, OfMapping]):
         machine = self.hardware.value()
         mappings = {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
         groups = tuple(group.value() for group in self.groups)
-        return Schedule(self.workload.value(), machine, groups, mappings, self.made_by)
+        bound = None if self.bound is None else self.bound.value()
+        return Schedule(self.workload.value(), machine, groups, mappings, self.made_by, bound)
 
 
 class ScheduleModel(_ScheduleModel[MachineModel, MappingModel]):
@@ -171,6 +186,7 @@ def schedule_to_json(schedule: Schedule, cost: StatedCost) -> dict[str, Any]:
             if layer.is_mac
         },
         "cost": cost.model_dump(),
+        **({} if schedule.bound is None else {"bound": asdict(schedule.bound)}),
         "made_by": dict(schedule.made_by),
     }
 

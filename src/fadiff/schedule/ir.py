@@ -42,6 +42,24 @@ class Trips(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class LowerBound:
+    """What no schedule of a network on a machine costs less than; each number holds on its own."""
+
+    energy_pj: float
+    cycles: float
+    edp_uj_cycles: float
+
+    def gaps(self, energy_pj: float, cycles: float) -> dict[str, float]:
+        """By how much a schedule may be above the best there is in each measure: cost / bound - 1."""
+        edp_uj_cycles = energy_pj * 1e-6 * cycles
+        return {
+            "edp": edp_uj_cycles / self.edp_uj_cycles - 1,
+            "energy": energy_pj / self.energy_pj - 1,
+            "latency": cycles / self.cycles - 1,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """How one MAC layer is tiled: factors of every node, temporal at a memory and spatial at an axis, and loop orders.
 
@@ -130,6 +148,8 @@ class Schedule:
     groups: tuple[Group, ...]
     mappings: MappingOf[str, Mapping]
     made_by: MappingOf[str, str | int] = field(default_factory=dict[str, str | int])
+    bound: LowerBound | None = field(default=None, compare=False)
+    """What is proven of every schedule of the workload on the machine."""
 
     def __post_init__(self) -> None:
         listed = [name for group in self.groups for name in group.layers]

@@ -1,6 +1,6 @@
 """Mapping and fusion together: exact search around what a joint gradient descent proposes.
 
-1. *Map*, *fuse*, *polish*: the exact search (:mod:`fadiff.search.exact.method`).
+1. *Map*, *solve*, *fuse*, *polish*: the exact search (:mod:`fadiff.search.exact.method`).
 2. *Descend*: many relaxed restarts at once over all factors and one sigma per edge
    (:mod:`fadiff.search.gradient`), some of them from the incumbent.
 3. *Decode*: groups and trip counts that the restarts propose become plans of their own, their mappings become starts,
@@ -39,6 +39,8 @@ class JointSettings:
     """Whether layers may be fused at all."""
     enumerate_plans: bool = True
     """Whether plans that no restart proposed are tried too."""
+    solve: bool = True
+    """Whether layers on their own are solved by branch and bound."""
     polish: bool = True
     starts: int | None = None
     """Mappings that each layer climbs from when it is taken on its own. None: 64 on machines of Gemmini's size, fewer
@@ -48,7 +50,7 @@ class JointSettings:
 
 
 WHOLE = JointSettings()
-ALONE = JointSettings(enumerate_plans=False, starts=2)
+ALONE = JointSettings(enumerate_plans=False, solve=False, starts=2)
 """The descent on its own feet: groups come from its sigmas only, and layers climb from no random starts."""
 EXACT = JointSettings(descent=None)
 """The exact search on its own feet."""
@@ -64,42 +66,44 @@ def joint(
     workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, parts: JointSettings = WHOLE
 ) -> Iterator[Status]:
     """The generator behind ``--method joint``; see the module's docstring for its steps."""
-    exact = ExactSearch(Task(workload, machine, settings.deadline), settings, incumbent)
-    fuse = parts.fuse and exact.task.fusing is not None
-    starts = parts.starts or 64 * 192 // max(192, exact.task.widths[False])
-    yield from exact.map(starts, polished=parts.polish)
+    known = ExactSearch(Task(workload, machine, settings.deadline), settings, incumbent)
+    fuse = parts.fuse and known.task.fusing is not None
+    starts = parts.starts or 64 * 192 // max(192, known.task.widths[False])
+    yield from known.map(starts, polished=parts.polish)
+    if parts.solve:
+        yield from known.solve()
     if fuse and parts.enumerate_plans:
-        exact.enumerate_plans()
-        yield from exact.fuse("fuse")
+        known.enumerate_plans()
+        yield from known.fuse("fuse")
     if parts.polish:
-        yield from exact.polish()
+        yield from known.polish()
     if parts.descent is None:
         return
     if settings.seconds_left < SHORTEST_DESCENT_SECONDS:
         raise OutOfTimeError
-    proposals = yield from _descend(exact, replace(parts.descent, fuse=fuse))
-    hints = _hints(exact.task, proposals, parts.hints_per_layer)
-    exact.take_hints(hints)
+    proposals = yield from _descend(known, replace(parts.descent, fuse=fuse))
+    hints = _hints(known.task, proposals, parts.hints_per_layer)
+    known.take_hints(hints)
     if fuse:
-        proposed = [plan for i in range(len(proposals.sigma)) for plan in decode_groups(exact.task, proposals, i)]
-        exact.plans += dict.fromkeys(proposed)
-    before = exact.schedule
-    yield from exact.fuse("decode", hints)
-    if parts.polish and exact.schedule != before:
-        yield from exact.polish()
+        proposed = [plan for i in range(len(proposals.sigma)) for plan in decode_groups(known.task, proposals, i)]
+        known.plans += dict.fromkeys(proposed)
+    before = known.schedule
+    yield from known.fuse("decode", hints)
+    if parts.polish and known.schedule != before:
+        yield from known.polish()
 
 
 descent: Method = partial(joint, parts=ALONE)
 """The generator behind ``--method descent``: gradient descent and its decoder on their own."""
-climb: Method = partial(joint, parts=EXACT)
-"""The generator behind ``--method climb``: the exact search on its own."""
+exact: Method = partial(joint, parts=EXACT)
+"""The generator behind ``--method exact``: the exact search on its own."""
 
 
-def _descend(exact: ExactSearch, told: gradient.DescentSettings) -> Generator[Status, None, gradient.Proposals]:
+def _descend(known: ExactSearch, told: gradient.DescentSettings) -> Generator[Status, None, gradient.Proposals]:
     """Descend from the incumbent's mappings and from random ones, some steps at a time; the last proposals."""
-    told = replace(told, objective=exact.settings.objective, restarts=exact.settings.restarts or told.restarts)
-    problem = gradient.pack_problem(exact.task.workload, exact.task.machine, told)
-    state = gradient.init(problem, told, exact.settings.seed, [exact.best.schedule])
+    told = replace(told, objective=known.settings.objective, restarts=known.settings.restarts or told.restarts)
+    problem = gradient.pack_problem(known.task.workload, known.task.machine, told)
+    state = gradient.init(problem, told, known.settings.seed, [known.best.schedule])
     proposals = gradient.read_out(problem, told, state)
     for done in range(0, told.steps, _STEPS_PER_STATUS):
         count = min(_STEPS_PER_STATUS, told.steps - done)

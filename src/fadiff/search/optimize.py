@@ -15,7 +15,7 @@ from fadiff.search.driver import OBJECTIVES, Incumbent, Method, Objective, Resul
 from fadiff.workload import Workload, load_model
 
 DEFAULT_BUDGET_SECONDS = 60.0
-DEFAULT_METHOD = "joint"
+DEFAULT_METHOD = "exact"
 
 
 def _only_greedy(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
@@ -43,8 +43,8 @@ def _lazily(module: str, name: str, extra: str = "") -> Method:
 
 
 METHODS: dict[str, Method] = {
+    "exact": _lazily("joint", "exact"),
     "joint": _lazily("joint", "joint"),
-    "climb": _lazily("joint", "climb"),
     "descent": _lazily("joint", "descent"),
     "layerwise": _lazily("layerwise", "layerwise"),
     "layerwise-tuned": _lazily("layerwise", "layerwise_tuned"),
@@ -54,7 +54,7 @@ METHODS: dict[str, Method] = {
     "greedy": _only_greedy,
 }
 """Search methods by name."""
-ALIASES = {"gradient": "joint"}
+ALIASES = {"climb": "exact", "gradient": "joint"}
 """Former names."""
 UNFUSED_METHODS = frozenset({"layerwise", "layerwise-tuned", "greedy"})
 """Methods that never fuse."""
@@ -80,8 +80,7 @@ def optimize(
     >>> result.best.edp_uj_cycles == result.greedy.edp_uj_cycles
     True
     """
-    if objective not in OBJECTIVES:
-        raise FadiffError(f"objective {objective!r} is unknown: use one of {', '.join(OBJECTIVES)}")
+    check_objective(objective)
     if not budget_seconds > 0:
         raise FadiffError(f"the budget is {budget_seconds} seconds: it must be positive")
     if seed < 0:
@@ -94,6 +93,12 @@ def optimize(
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
     made_by = {"version": version("fadiff-scheduler"), "method": ALIASES.get(method, method), "seed": seed}
     return replace(found, best=replace(found.best, schedule=replace(found.schedule, made_by=made_by)))
+
+
+def check_objective(name: str) -> None:
+    """Refuse an objective that there is not."""
+    if name not in OBJECTIVES:
+        raise FadiffError(f"objective {name!r} is unknown: use one of {', '.join(OBJECTIVES)}")
 
 
 def find_method(name: str) -> Method:

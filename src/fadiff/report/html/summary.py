@@ -66,7 +66,12 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     goes = f"{first} takes {share:.0%} of the energy. {binds} {times[slowest] / sum(times.values()):.0%} of the time."
     mine = evaluation.edp_uj_cycles
     against = [_against(mine, rival.evaluation.edp_uj_cycles, f"of {rival.whose}") for rival in rivals]
-    return [f"{does} {goes}", *([f"Its EDP is {', and '.join(against)}."] if against else [])]
+    told = [f"Its EDP is {', and '.join(against)}."] if against else []
+    if costs.gaps:
+        told.append(
+            f"No schedule has an EDP that is lower by more than {_lower(costs.gaps['edp']):.1%}: that is proven."
+        )
+    return [f"{does} {goes}", *told]
 
 
 def _against(mine: float, other: float, whose: str) -> str:
@@ -81,6 +86,15 @@ def _against(mine: float, other: float, whose: str) -> str:
     if ratio >= 1.5:
         return f"{ratio:.2f} times below that {whose}"
     return f"{abs(1 - 1 / ratio):.1%} {'below' if ratio > 1 else 'above'} that {whose}"
+
+
+def _lower(gap: float) -> float:
+    """By how much a best that is EDP / (1 + gap) is below the EDP.
+
+    >>> _lower(0.25)
+    0.2
+    """
+    return gap / (1 + gap)
 
 
 def _network(workload: Workload) -> Facts:

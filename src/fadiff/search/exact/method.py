@@ -1,6 +1,8 @@
 """Mapping and fusion together, exactly: climbs, plans, and cuts of the whole network.
 
-1. *Map*: every layer on its own climbs to optima of the exact model, from a few fixed and random starts.
+1. *Map*: every layer on its own climbs to optima of the exact model, from a few fixed and random starts; then it is
+   *solved*: branch and bound over chains of extents (:mod:`fadiff.search.solver`) until no mapping can be better, and
+   climbs from what that finds.
 2. *Fuse*: plans for groups with trip counts under which their buffers fit; for every layer under every plan's
    condition, mappings for less and less room; the network is *cut* into groups by dynamic programming, and prices
    follow the result until the cut stays the same.
@@ -12,12 +14,28 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fadiff.search.driver import Incumbent, Settings, Status, Weights, price_weights
 from fadiff.search.exact.assemble import Filled, cut, polish, to_schedule
-from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import Hints, Menus, alone, climbed_from, grouped, join, starts_of, subset
+from fadiff.search.exact.conditions import Condition, Task
+from fadiff.search.exact.menus import (
+    Hints,
+    Menus,
+    Start,
+    alone,
+    climbed_from,
+    grouped,
+    join,
+    starts_of,
+    subset,
+    weighed,
+)
 from fadiff.search.exact.plans import Plan, conditions_of, plans
 from fadiff.search.exact.plans import alone as plan_alone
+from fadiff.search.solver.decode import factors_of
+from fadiff.search.solver.layer_bound import LayerBound, binding_term
+from fadiff.search.solver.place import ON_ITS_OWN
 
 if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
@@ -26,8 +44,52 @@ if TYPE_CHECKING:
 _CONDITIONS_PER_STEP = 512
 _CUTS = 5
 _POLISHES = 4
+_WALKS = 60
+"""Walks through each layer on its own, on average, at most."""
+_WALKS_AT_ONCE = 10
+_CANDIDATES = 6
+"""Chains of a layer that are climbed from."""
+_NO_GAIN = 1e-3
+"""Layers that cannot be better by more than this share of their cost are solved."""
 
 Steps = Generator[Status, None, None]
+
+
+class _Unsolved:
+    """A layer on its own, its best mapping so far, and what is proven of all others."""
+
+    def __init__(self, known: ExactSearch, condition: Condition, weights: Weights) -> None:
+        task = known.task
+        self.condition = condition
+        self.runs = sum(
+            layer.repeat for layer, twin in zip(task.workload.layers, task.twin, strict=True) if twin == condition.layer
+        )
+        self.best = float(weighed(known.menus[condition], weights).min())
+        binds = binding_term(known.best, condition.layer)
+        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds)
+        self.least = self.bound.at(weights, passes=0)
+
+    @property
+    def cost(self) -> float:
+        """What all such layers cost."""
+        return self.runs * self.best
+
+    @property
+    def loss(self) -> float:
+        """What they may lose."""
+        return self.runs * (self.best - self.least)
+
+    def walk(self, weights: Weights) -> bool:
+        """Prove more; whether anything was left to do."""
+        before = self.bound.passes
+        self.least = self.bound.at(weights, self.best, _WALKS_AT_ONCE)
+        return self.bound.passes > before
+
+    def starts(self, task: Task) -> list[Start]:
+        """The most promising mappings that the proof met."""
+        order = np.zeros(len(task.machine.memories), dtype=np.int32)
+        chosen = sorted(self.bound.candidates, key=lambda one: one.promise)[:_CANDIDATES]
+        return [Start(factors_of(one.extents, task.machine, task.space), order) for one in chosen]
 
 
 class ExactSearch:
@@ -67,9 +129,26 @@ class ExactSearch:
             self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
             yield from self._cuts(self.singles, "map")
 
+    def solve(self) -> Steps:
+        """Layers on their own, those first that may still become much better, as long as all of them may."""
+        task, weights = self.task, self.weights
+        open_ = [
+            _Unsolved(self, c, weights) for c in dict.fromkeys(conditions_of(self.singles)) if task.layer(c).is_mac
+        ]
+        most, found = _WALKS * len(open_), [*open_]
+        while open_ and sum(one.bound.passes for one in found) < most:
+            lost = max(open_, key=lambda one: one.loss)
+            if sum(one.loss for one in open_) < _NO_GAIN * sum(one.cost for one in found):
+                break
+            if not lost.walk(weights):
+                open_.remove(lost)
+            yield Status("solve", sum(one.bound.passes for one in found), most)
+        self.take_hints({one.condition.layer: one.starts(task) for one in found})
+        yield from self._cuts(self.singles, "solve")
+
     def take_hints(self, hints: Hints) -> None:
         """Climb from mappings that somebody proposes for layers on their own."""
-        starts = {c: hints[c.layer] for c in conditions_of(self.singles) if c.layer in hints}
+        starts = {c: hints[c.layer] for c in conditions_of(self.singles) if hints.get(c.layer)}
         for condition, more in climbed_from(self.task, starts, self.weights).items():
             self.menus[condition] = join([self.menus[condition], more])
 

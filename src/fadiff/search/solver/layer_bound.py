@@ -26,12 +26,14 @@ from fadiff.hardware import Axis, Memory
 from fadiff.schedule.nest import G, N, P, Q
 from fadiff.search.solver.chain import Chain
 from fadiff.search.solver.closing import Closing, Lanes, Prices
+from fadiff.search.solver.decode import Extents
 from fadiff.search.solver.grid import Cells, Grid, doubling_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
 from fadiff.search.solver.place import Place
 from fadiff.search.solver.region import Line, apart, raised, support
 
 if TYPE_CHECKING:
+    from fadiff.cost import Evaluation
     from fadiff.hardware import Machine
     from fadiff.search.driver import Weights
     from fadiff.workload import Layer
@@ -59,6 +61,20 @@ class Seen(NamedTuple):
     """Cycles of each term."""
     extents: dict[tuple[int, int], int]
     """By node and dim: the cell."""
+
+
+class Candidate(NamedTuple):
+    """A chain that may be a mapping of about its cost."""
+
+    certain: bool
+    """Whether its lanes are known, not only a range of them."""
+    cost: float
+    extents: Extents
+
+    @property
+    def promise(self) -> tuple[bool, float]:
+        """By which the best come first."""
+        return not self.certain, self.cost
 
 
 @dataclass(frozen=True)
@@ -103,6 +119,8 @@ class LayerBound:
     """What probably takes the time: all of it is charged to this term first."""
     passes: int = 0
     """Walks so far."""
+    candidates: list[Candidate] = field(default_factory=list[Candidate])
+    """Chains whose extents are known, as they were found."""
     _known: dict[Weights, _Progress] = field(default_factory=dict["Weights", _Progress])
     _number: Iterator[int] = field(default_factory=count)
 
@@ -180,6 +198,8 @@ class LayerBound:
         slack = self._time(terms) - sum(share * terms[term] for term, share in part.shares.items())
         wide = {at: cell for at, cell in seen.extents.items() if part.grid.cells[at[0]][at[1]].wide(cell)}
         finer = replace(part, grid=part.grid.split(wide), cuts=())
+        if not wide:
+            self._remember(part, seen, weights)
         if slack * weights[1] > NEAR * value:
             cuts = (*part.cuts, seen)[-MOST_CUTS:]
             shares = self._better_shares(cuts, weights, part.shares)
@@ -194,6 +214,15 @@ class LayerBound:
         if (halves := _split_tile(part, 1.0)) is not None:
             return value, halves
         return value, self._split_lanes(part, 1.0)
+
+    def _remember(self, part: _Part, seen: Seen, weights: Weights) -> None:
+        cost = weights[0] * seen.energy_pj + weights[1] * self._time(seen.terms)
+        extents: list[list[int]] = []
+        for node, row in enumerate(part.grid.cells):
+            # Where nothing happens at a node, extents are those further out.
+            known = (node, 0) in seen.extents
+            extents.append([c.low[seen.extents[node, d]] for d, c in enumerate(row)] if known else extents[-1])
+        self.candidates.append(Candidate(bool((part.lanes.low == part.lanes.high).all()), cost, extents))
 
     def _split_lanes(self, part: _Part, wider: float) -> list[_Part]:
         """A part in two boxes of lanes; none where all are known well enough."""
@@ -283,6 +312,15 @@ class LayerBound:
             role=part.place.role,
             trips=tuple(ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)),
         )
+
+
+def binding_term(near: Evaluation, number: int) -> Term:
+    """What takes the time of a layer in a schedule."""
+    machine, name = near.schedule.machine, near.binding[number]
+    for node, memory in enumerate(machine.nodes):
+        if memory.name == name and isinstance(memory, Memory):
+            return (node, "both" if memory.words_per_cycle is not None else "read")
+    return COMPUTING
 
 
 def _rates(memory: Memory) -> dict[str, float]:

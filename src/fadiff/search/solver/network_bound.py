@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from fadiff.hardware import Memory
+from fadiff.cost import evaluate
+from fadiff.schedule.ir import LowerBound
 from fadiff.search.solver.add_bound import AddBound
-from fadiff.search.solver.layer_bound import COMPUTING, LayerBound, Term
+from fadiff.search.solver.layer_bound import LayerBound, binding_term
 from fadiff.search.solver.place import places
-from fadiff.search.solver.region import Corner, Line, Point, apart, between, corners, sums, support, weighed
+from fadiff.search.solver.region import Line, Point, Region, apart, between, corners, sums, support, weighed
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
-    from fadiff.search.driver import Weights
+    from fadiff.schedule import Schedule
+    from fadiff.search.driver import Objective, Weights
 
 FIRST_PASSES = 4
 MORE_PASSES = 12
@@ -55,18 +57,16 @@ class LayerLoss(NamedTuple):
 
 @dataclass(frozen=True)
 class Bound:
-    """No schedule of the network on the machine is below these."""
+    """What is proven of every schedule of a network on a machine, and where a schedule loses against it."""
 
-    edp_uj_cycles: float
-    energy_pj: float
-    cycles: float
+    least: LowerBound
     layers: tuple[LayerLoss, ...]
     """Where a gap to the schedule at hand comes from, largest loss first."""
     seconds: float
 
-    def gap(self, evaluation: Evaluation) -> float:
-        """By how much a schedule's EDP may be above the best there is: EDP / bound - 1."""
-        return evaluation.edp_uj_cycles / self.edp_uj_cycles - 1
+    def gap(self, evaluation: Evaluation, objective: Objective = "edp") -> float:
+        """By how much a schedule may be above the best there is: cost / bound - 1."""
+        return self.least.gaps(evaluation.energy_pj, evaluation.cycles)[objective]
 
 
 @dataclass
@@ -100,8 +100,9 @@ class _Kind:
 class Prover:
     """Bounds of a network, better and better; a schedule of it tells where to look."""
 
-    def __init__(self, near: Evaluation) -> None:
+    def __init__(self, near: Evaluation, objective: Objective = "edp") -> None:
         self.near = near
+        self.objective: Objective = objective
         workload, machine = near.schedule.workload, near.schedule.machine
         found: dict[object, _Kind] = {}
         for i, layer in enumerate(workload.layers):
@@ -117,7 +118,7 @@ class Prover:
             )
             if alike not in found:
                 found[alike] = _Kind(
-                    LayerBound(layer, machine, possible, self._binds(i))
+                    LayerBound(layer, machine, possible, binding_term(near, i))
                     if layer.is_mac
                     else AddBound(layer, machine, possible)
                 )
@@ -129,82 +130,91 @@ class Prover:
             kind.spent = kind.spent[0] + runs * once[0], kind.spent[1] + runs * once[1]
         self.kinds = list(found.values())
 
-    def _binds(self, number: int) -> Term:
-        """What takes the time of a layer in the schedule at hand."""
-        machine, name = self.near.schedule.machine, self.near.binding[number]
-        for node, memory in enumerate(machine.nodes):
-            if memory.name == name and isinstance(memory, Memory):
-                return (node, "both" if memory.words_per_cycle is not None else "read")
-        return COMPUTING
-
-    def run(self, budget_seconds: float, gap: float = 0.0) -> Iterator[Bound]:
-        """Bounds, each at least as good as the one before, until the time is over or the gap is closed."""
+    def run(self, budget_seconds: float, gap: float = 0.0, walks: int | None = None) -> Iterator[Bound]:
+        """Bounds, each at least as good as the one before, until the time is over or the gap is closed, or as soon as
+        layers were walked through so often: so many times each on average."""
         began = time.monotonic()
         until = began + budget_seconds
         a, b = 1 / self.near.energy_pj, 1 / self.near.cycles
+        prices = [*((a * ratio, b) for ratio in FIRST_RATIOS), (a, 0.0), (0.0, b)]
         for kind in self.kinds:
-            for ratio in FIRST_RATIOS:
-                kind.look((a * ratio, b), FIRST_PASSES)
-            for weights in ((a, 0.0), (0.0, b)):
-                kind.look(weights, 1)
+            for weights in prices:
+                kind.look(weights, 0)
         while True:
-            lowest, at = self._lowest()
-            bound = self._bound(lowest, time.monotonic() - began)
+            regions = [(corners(kind.lines.values()), kind.runs) for kind in self.kinds]
+            lowest, at = min(sums(regions), key=lambda one: one[0][0] * one[0][1])
+            bound = self._bound(regions, lowest, time.monotonic() - began)
             yield bound
-            if bound.gap(self.near) <= gap or time.monotonic() > until or not self._improve(lowest, at):
+            walked = sum(kind.bound.passes for kind in self.kinds)
+            over = time.monotonic() > until or (walks is not None and walked >= walks * len(self.kinds))
+            if over or bound.gap(self.near, self.objective) <= gap:
+                return
+            if self.objective == "edp":
+                wanted = (1 / lowest[0], 1 / lowest[1])
+                meeting = [(mine[n].left, mine[n].right) for (mine, _), n in zip(regions, at, strict=True)]
+            else:
+                wanted = (1.0, 0.0) if self.objective == "energy" else (0.0, 1.0)
+                meeting = [(mine[-1].right if wanted[0] else mine[0].left,) for mine, _ in regions]
+            if not self._improve(wanted, meeting):
                 return
 
-    def _lowest(self) -> tuple[Point, list[Corner]]:
-        """Where E*T is least above everything proven, and the corners of the layers that it is the sum of."""
-        regions = [(corners(kind.lines.values()), kind.runs) for kind in self.kinds]
-        point, at = min(sums(regions), key=lambda one: one[0][0] * one[0][1])
-        return point, [mine[n] for (mine, _), n in zip(regions, at, strict=True)]
-
-    def _improve(self, lowest: Point, at: list[Corner]) -> bool:
-        """Raise the lowest corner; False where nothing is left to do."""
-        wanted = (1 / lowest[0], 1 / lowest[1])
-        losses = [
-            weighed(kind.spent, wanted) - kind.runs * weighed(corner.point, wanted)
-            for kind, corner in zip(self.kinds, at, strict=True)
-        ]
+    def _improve(self, wanted: Weights, meeting: Sequence[Sequence[Line]]) -> bool:
+        """Raise the corner of each kind where some of its lines meet; False where nothing is left to do."""
+        losses = [weighed(kind.spent, wanted) - kind.runs * support(kind.lines.values(), wanted) for kind in self.kinds]
         for i in sorted(range(len(losses)), key=lambda i: -losses[i]):
-            kind, ends = self.kinds[i], (at[i].left.weights, at[i].right.weights)
+            kind, ends = self.kinds[i], [line.weights for line in meeting[i]]
             tried = [(weights, MORE_PASSES) for weights in sorted(ends, key=kind.looks.__getitem__)]
-            if apart(*ends) > CLOSE:
+            if apart(ends[0], ends[-1]) > CLOSE:
                 soon = min(kind.looks[weights] for weights in ends) > ENOUGH_LOOKS
-                tried.insert(0 if soon else 2, (between(*ends, wanted), FIRST_PASSES))
+                tried.insert(0 if soon else len(ends), (between(ends[0], ends[-1], wanted), FIRST_PASSES))
             if any(kind.look(weights, passes) for weights, passes in tried):
                 return True
         return False
 
-    def _bound(self, lowest: Point, seconds: float) -> Bound:
+    def _bound(self, regions: Sequence[Region], lowest: Point, seconds: float) -> Bound:
         weights = 1 / self.near.energy_pj, 1 / self.near.cycles
         losses = [
             LayerLoss(
-                tuple(kind.names),
-                weighed(kind.spent, weights),
-                kind.runs * support(kind.lines.values(), weights),
+                tuple(kind.names), weighed(kind.spent, weights), kind.runs * support(kind.lines.values(), weights)
             )
             for kind in self.kinds
         ]
-        ends = [(corners(kind.lines.values()), kind.runs) for kind in self.kinds]
         return Bound(
-            edp_uj_cycles=lowest[0] * 1e-6 * lowest[1],
-            energy_pj=sum(mine[-1].point[0] * runs for mine, runs in ends),
-            cycles=sum(mine[0].point[1] * runs for mine, runs in ends),
+            least=LowerBound(
+                energy_pj=sum(mine[-1].point[0] * runs for mine, runs in regions),
+                cycles=sum(mine[0].point[1] * runs for mine, runs in regions),
+                edp_uj_cycles=lowest[0] * 1e-6 * lowest[1],
+            ),
             layers=tuple(sorted(losses, key=lambda one: -one.loss)),
             seconds=seconds,
         )
 
 
 def prove(
-    near: Evaluation, budget_seconds: float, gap: float = 0.0, watch: Callable[[Bound], None] | None = None
+    near: Evaluation,
+    budget_seconds: float,
+    objective: Objective = "edp",
+    gap: float = 0.0,
+    walks: int | None = None,
+    watch: Callable[[Bound], None] | None = None,
 ) -> Bound:
-    """The best bound that a time is enough for; it ends early where a schedule is proven to within a gap."""
+    """The best bound that a time, or so many walks a layer, are enough for; it ends early where a schedule is proven to
+    within a gap. Interrupted, it is the best so far."""
     best: Bound | None = None
-    for bound in Prover(near).run(budget_seconds, gap):
-        best = bound
-        if watch is not None:
-            watch(bound)
+    try:
+        for bound in Prover(near, objective).run(budget_seconds, gap, walks):
+            best = bound
+            if watch is not None:
+                watch(bound)
+    except KeyboardInterrupt:
+        if best is None:
+            raise
     assert best is not None
     return best
+
+
+def bound(
+    schedule: Schedule, *, budget_seconds: float = 60.0, objective: Objective = "edp", gap: float = 1e-3
+) -> Bound:
+    """What no schedule of the same network on the same machine costs less than; the schedule says where to look."""
+    return prove(evaluate(schedule), budget_seconds, objective, gap)

@@ -77,9 +77,13 @@ class Place:
         return (read + sum(buffer.least_values(tile, self.cut) for buffer in self.made)) * bits / 8
 
 
+ON_ITS_OWN = Place(cut=frozenset({G, N, P, Q}))
+"""A layer that shares its group with no other; shared loops may cut its tiles all the same."""
+
+
 def places(workload: Workload, layer: Layer, machine: Machine) -> tuple[Place, ...]:
     """Every place that a layer may have, those that pay most first."""
-    alone = Place(cut=frozenset({G, N, P, Q}))
+    alone = ON_ITS_OWN
     if machine.structure.hands_over is None:
         return (alone,)
     arriving = [edge for edge in workload.producers[layer.name] if edge.fusible]

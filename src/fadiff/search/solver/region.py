@@ -35,6 +35,10 @@ class Corner(NamedTuple):
     right: Line
 
 
+Region = tuple[Sequence[Corner], float]
+"""Corners from the least time to the least energy, and how often the region is added up."""
+
+
 def slope(weights: Weights) -> float:
     """How many cycles a pJ is worth."""
     return weights[0] / weights[1] if weights[1] else inf
@@ -80,8 +84,8 @@ def support(lines: Iterable[Line], weights: Weights) -> float:
     return min(weighed(corner.point, weights) for corner in corners(lines))
 
 
-def sums(regions: Sequence[tuple[Sequence[Corner], float]]) -> Iterator[tuple[Point, tuple[int, ...]]]:
-    """The corners of a sum of regions, each so many times, and which corner of each they are made of."""
+def sums(regions: Sequence[Region]) -> Iterator[tuple[Point, tuple[int, ...]]]:
+    """The corners of a sum of regions, and which corner of each they are made of."""
     at = [0] * len(regions)
     energy_pj, cycles = (sum(mine[0].point[k] * times for mine, times in regions) for k in (0, 1))
     yield (energy_pj, cycles), tuple(at)
