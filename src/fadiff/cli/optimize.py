@@ -92,7 +92,7 @@ def optimize(
       fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
     """
     from fadiff.cli.live import LiveDisplay
-    from fadiff.search.optimize import UNFUSED_METHODS, find_method, parse_duration
+    from fadiff.search.optimize import ALIASES, PROVEN_METHODS, UNFUSED_METHODS, find_method, parse_duration
     from fadiff.search.optimize import optimize as run
 
     find_method(method)
@@ -111,7 +111,8 @@ def optimize(
             objective=objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
             watch=display.update,
         )
-        bound = None if result.stopped == "interrupt" else _proven(result, seconds, objective, display)
+        proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped == "done"
+        bound = _proven(result, seconds, objective, display) if proves else None
     asked: dict[str, str | int] = {"hardware": hardware, "method": method, "budget": budget, "seed": seed}
     asked |= {"objective": objective} if objective != "edp" else {}
     asked |= {"restarts": restarts} if restarts != "auto" else {}

@@ -56,6 +56,8 @@ METHODS: dict[str, Method] = {
 """Search methods by name."""
 ALIASES = {"climb": "exact", "gradient": "joint"}
 """Former names."""
+PROVEN_METHODS = frozenset({"exact", "joint"})
+"""Methods whose results are meant to be the best there are: `fadiff optimize` proves how near they come."""
 UNFUSED_METHODS = frozenset({"layerwise", "layerwise-tuned", "greedy"})
 """Methods that never fuse."""
 

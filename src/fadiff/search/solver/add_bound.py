@@ -30,7 +30,7 @@ class AddBound:
     places: tuple[Place, ...]
     passes: int = 0
 
-    def at(self, weights: Weights, enough: float = inf, passes: int = 0) -> float:
+    def at(self, weights: Weights, enough: float = inf, passes: int = 0, deadline: float = inf) -> float:
         """The least of energy and cycles, weighed."""
         return min(weights[0] * energy_pj + weights[1] * cycles for energy_pj, cycles in self._costs)
 

@@ -12,6 +12,7 @@ with the lowest bound is looked at again: its cells are split, its shares of tim
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -124,14 +125,17 @@ class LayerBound:
     _known: dict[Weights, _Progress] = field(default_factory=dict["Weights", _Progress])
     _number: Iterator[int] = field(default_factory=count)
 
-    def at(self, weights: Weights, enough: float = inf, passes: int = 100) -> float:
+    def at(self, weights: Weights, enough: float = inf, passes: int = 100, deadline: float = inf) -> float:
         """A lower bound of energy and cycles, weighed, of one run of the layer.
 
-        It stops where it reaches `enough`, after so many more walks, or where it cannot be improved.
+        It stops where it reaches `enough`, after so many more walks, when the time is over, or where it cannot be
+        improved.
         """
         known = self._known.get(weights) or self._begin(weights)
         stop = self.passes + passes
         while known.heap and known.heap[0][0] < min(enough, known.lowest) and self.passes < stop:
+            if time.monotonic() > deadline:
+                break
             before, _, part = heapq.heappop(known.heap)
             value, better = self._look(part, weights, enough)
             value = max(value, before)
@@ -142,7 +146,9 @@ class LayerBound:
             for one in better:
                 least = value if one.lanes is part.lanes else max(value, self._floor(one, weights))
                 heapq.heappush(known.heap, (least, next(self._number), replace(one, lines=lines)))
-        self._known[weights] = known
+        if passes:
+            # What is only asked for begins later, with the parts that there are then.
+            self._known[weights] = known
         return min([known.lowest, enough] + [value for value, *_ in known.heap[:1]]) * (1 - SAFE)
 
     def _begin(self, weights: Weights) -> _Progress:

@@ -13,6 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.cost import evaluate
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 
 FIRST_PASSES = 4
 MORE_PASSES = 12
-"""Walks that a layer gets at new prices, and each time that it is looked at again."""
+AT_FIRST = 48
+"""Walks that a layer gets at new prices, each time that it is looked at again, and first of all at the prices of the
+schedule."""
 FIRST_RATIOS = (1.0, 4.0, 0.25, 16.0, 1 / 16)
 """Prices of a pJ at first, as multiples of what balances energy and time at the schedule: the further away, the less
 has to be proven, (1 + r)^2 / 4r times less."""
@@ -86,15 +90,20 @@ class _Kind:
     looks: Counter[Weights] = field(default_factory=Counter["Weights"])
     """How often it was looked at some prices."""
 
-    def look(self, weights: Weights, passes: int) -> bool:
+    def look(self, weights: Weights, passes: int, deadline: float = inf) -> bool:
         """Look again at some prices; whether there was something to do."""
         before = self.bound.passes
         enough = min(weighed(point, weights) for point in self.least) * (1 - TOLERANCE)
         known = self.lines.get(weights)
-        value = self.bound.at(weights, enough, passes)
+        value = self.bound.at(weights, enough, passes, deadline)
         self.looks[weights] += 1
         self.lines[weights] = Line(weights, max(value, known.value if known else 0.0))
         return known is None or self.bound.passes > before
+
+
+def _effort(kind: _Kind, wanted: Weights, weights: Weights) -> float:
+    """How late a line is looked at again: the further its prices are, and the more often it was looked at."""
+    return (CLOSE + apart(weights, wanted)) * (1 + kind.looks[weights])
 
 
 class Prover:
@@ -140,6 +149,8 @@ class Prover:
         for kind in self.kinds:
             for weights in prices:
                 kind.look(weights, 0)
+        tangent = {"edp": (a, b), "energy": (a, 0.0), "latency": (0.0, b)}[self.objective]
+        fresh = sorted(self.kinds, key=lambda kind: weighed(kind.spent, (a, b)))
         while True:
             regions = [(corners(kind.lines.values()), kind.runs) for kind in self.kinds]
             lowest, at = min(sums(regions), key=lambda one: one[0][0] * one[0][1])
@@ -149,25 +160,34 @@ class Prover:
             over = time.monotonic() > until or (walks is not None and walked >= walks * len(self.kinds))
             if over or bound.gap(self.near, self.objective) <= gap:
                 return
+            if fresh:
+                # First of all, what each kind costs at the schedule's own prices.
+                fresh.pop().look(tangent, AT_FIRST, until)
+                continue
             if self.objective == "edp":
                 wanted = (1 / lowest[0], 1 / lowest[1])
                 meeting = [(mine[n].left, mine[n].right) for (mine, _), n in zip(regions, at, strict=True)]
             else:
                 wanted = (1.0, 0.0) if self.objective == "energy" else (0.0, 1.0)
                 meeting = [(mine[-1].right if wanted[0] else mine[0].left,) for mine, _ in regions]
-            if not self._improve(wanted, meeting):
+            if not self._improve(wanted, meeting, until):
                 return
 
-    def _improve(self, wanted: Weights, meeting: Sequence[Sequence[Line]]) -> bool:
+    def _improve(self, wanted: Weights, meeting: Sequence[Sequence[Line]], deadline: float) -> bool:
         """Raise the corner of each kind where some of its lines meet; False where nothing is left to do."""
-        losses = [weighed(kind.spent, wanted) - kind.runs * support(kind.lines.values(), wanted) for kind in self.kinds]
-        for i in sorted(range(len(losses)), key=lambda i: -losses[i]):
-            kind, ends = self.kinds[i], [line.weights for line in meeting[i]]
-            tried = [(weights, MORE_PASSES) for weights in sorted(ends, key=kind.looks.__getitem__)]
+        losses: list[tuple[float, int, list[Weights]]] = []
+        for i, (kind, lines) in enumerate(zip(self.kinds, meeting, strict=True)):
+            # The line that is near in price comes first; what was looked at often gains less each time.
+            ends = sorted((line.weights for line in lines), key=partial(_effort, kind, wanted))
+            lost = weighed(kind.spent, wanted) - kind.runs * support(kind.lines.values(), wanted)
+            losses.append((lost / (1 + kind.looks[ends[0]]), i, ends))
+        for _, i, ends in sorted(losses, key=lambda one: -one[0]):
+            kind = self.kinds[i]
+            tried = [(weights, MORE_PASSES) for weights in ends]
             if apart(ends[0], ends[-1]) > CLOSE:
                 soon = min(kind.looks[weights] for weights in ends) > ENOUGH_LOOKS
                 tried.insert(0 if soon else len(ends), (between(ends[0], ends[-1], wanted), FIRST_PASSES))
-            if any(kind.look(weights, passes) for weights, passes in tried):
+            if any(kind.look(weights, passes, deadline) for weights, passes in tried):
                 return True
         return False
 
