@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fadiff.reproduce import fig4, table1
+from fadiff.reproduce import bounds, fig4, table1
 from fadiff.reproduce.experiment import Desk, run
 from fadiff.reproduce.runs import Run, result_of
 from fadiff.search.optimize import optimize
@@ -139,3 +139,19 @@ def test_fig4_keeps_improvements_of_the_method_itself(monkeypatch: pytest.Monkey
 def test_committed_results_are_told_under_the_methods_present_names(name: str, tmp_path: Path):
     told, committed = told_and_committed(name, tmp_path)
     assert told == committed.replace("gradient", "joint")
+
+
+def test_gaps_are_told_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bounds, "METHOD", "greedy")
+    monkeypatch.setattr(bounds, "NETWORKS", ("mobilenet_v1:size=32",))
+    monkeypatch.setattr(bounds, "QUICK_BUDGET_S", 0.5)
+    page = run(Desk("bounds", tmp_path, quick=True)).read_text()
+    assert "at most 0.5 seconds for the search" in page
+    rows = Desk("bounds", tmp_path, quick=True).rows()
+    assert [row["hardware"] for row in rows] == list(bounds.MACHINES)
+    for row in rows:
+        found, least, gap = (float(row[name]) for name in ("edp_uj_cycles", "bound_edp_uj_cycles", "gap"))
+        assert found / least - 1 == pytest.approx(gap)
+        assert gap > 0
+        assert f"{gap:.2%}" in page
+    assert (tmp_path / "results" / "bounds-quick.svg").exists()

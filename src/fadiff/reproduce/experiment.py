@@ -30,6 +30,7 @@ EXPERIMENTS = {
     "fig4": "fig4",  # best EDP against wall time
     "defines": "defines.machines.experiment",  # energy with and without fusion, against DeFiNES on its own machines
     "validation": "timeloop.validation",  # accuracy and rank agreement with Timeloop
+    "bounds": "bounds",  # how far schedules are from the best there is
     "ablation": "ablation",  # what each part of the method buys
 }
 """Experiments by name, and the module of ``fadiff.reproduce`` that holds each."""
