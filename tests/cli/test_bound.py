@@ -7,6 +7,7 @@ import pytest
 
 from cli.command import MACHINE, NETWORK, answer, fadiff
 from examples import second
+from fadiff.cost import save_schedule
 
 
 @pytest.fixture
@@ -55,9 +56,29 @@ def test_the_bound_is_written_shown_and_checked(files: tuple[Path, Path], tmp_pa
     assert "bound.cycles: the file states that no schedule is below" in refused.output
 
 
-def test_a_schedule_brings_its_own_machine(tmp_path: Path):
-    from fadiff.cost import save_schedule
+def test_a_machine_without_energies_is_refused(tmp_path: Path):
+    path = tmp_path / "free.json"
+    save_schedule(path, second("gemmini_conv"))
+    document = json.loads(path.read_text())
+    document["hardware"]["mac_pj"] = 0
+    for node in document["hardware"]["nodes"]:
+        node |= {"read_pj": 0, "write_pj": 0} if "memory" in node else {}
+    del document["cost"]
+    path.write_text(json.dumps(document))
+    result = fadiff("bound", path)
+    assert result.exit_code != 0
+    assert result.output.startswith("error: all energies of")
 
+
+def test_the_schedule_that_is_read_is_not_replaced(tmp_path: Path):
+    path = tmp_path / "schedule.json"
+    save_schedule(path, second("gemmini_conv"))
+    before = path.read_bytes()
+    assert "would replace a file that is read" in fadiff("bound", path, "-o", path).output
+    assert path.read_bytes() == before
+
+
+def test_a_schedule_brings_its_own_machine(tmp_path: Path):
     path = tmp_path / "schedule.json"
     save_schedule(path, second("gemmini_conv"))
     result = fadiff("bound", path, "-H", "eyeriss")

@@ -205,3 +205,14 @@ def test_the_display_tells_where_the_search_stands():
     edp = f"{api_result.best.edp_uj_cycles:.4g}"
     assert task.fields["numbers"] == f"descend 50/300, tau 0.50, legal 25%, EDP {edp}, 0 edges fused"
     assert (task.completed, task.total) == (10, 10)
+
+
+def test_a_proof_that_is_interrupted_loses_no_schedule(files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "exact", lambda *_: iter(()))
+    monkeypatch.setattr("fadiff.search.solver.network_bound.Prover", interrupted)
+    path = tmp_path / "out.json"
+    assert fadiff("optimize", *files, "-o", path).exit_code == 0
+    assert load_schedule(path).bound is None

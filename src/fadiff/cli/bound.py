@@ -71,7 +71,7 @@ def bound(
     into finding a schedule to compare with.
 
     Examples:
-      fadiff bound resnet18.schedule.json -o resnet18.schedule.json
+      fadiff bound resnet18.schedule.json --budget 5m -o resnet18.proven.json
       fadiff bound resnet18 --hardware eyeriss --budget 2m --json
     """
     from fadiff.cli.live import LiveDisplay

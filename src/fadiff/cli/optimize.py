@@ -163,7 +163,11 @@ def _proven(result: "Result", seconds: float, objective: str, display: "LiveDisp
     def watch(bound: Bound) -> None:
         display.proved(bound, bound.gap(result.best), result.seconds)
 
-    return prove(result.best, left, objective, PROVEN_GAP, PROOF_WALKS, watch).least  # pyright: ignore[reportArgumentType]
+    try:
+        return prove(result.best, left, objective, PROVEN_GAP, PROOF_WALKS, watch).least  # pyright: ignore[reportArgumentType]
+    except KeyboardInterrupt:
+        # Before anything was proven: the schedule is there all the same.
+        return None
 
 
 def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:

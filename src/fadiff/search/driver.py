@@ -147,6 +147,12 @@ class Result:
         return self.best.schedule
 
 
+def check_energies(machine: Machine) -> None:
+    """Refuse a machine on which every schedule has the same EDP."""
+    if not any((machine.mac_pj, *(energy for m in machine.memories for energy in (m.read_pj, m.write_pj)))):
+        raise FadiffError(f"all energies of {machine.name!r} are 0, and so is every EDP: give some pj a value above 0")
+
+
 def search(
     workload: Workload,
     machine: Machine,
@@ -163,8 +169,7 @@ def search(
     from fadiff.search.greedy import greedy
 
     began = time.monotonic()
-    if not any((machine.mac_pj, *(energy for m in machine.memories for energy in (m.read_pj, m.write_pj)))):
-        raise FadiffError(f"all energies of {machine.name!r} are 0, and so is every EDP: give some pj a value above 0")
+    check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
     incumbent = Incumbent(settings.objective)
     first = incumbent.offer(greedy(workload, machine))

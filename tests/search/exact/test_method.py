@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from fadiff.cost import save_schedule
+from fadiff.hardware import load_machine
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import OBJECTIVES, Settings, search
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
+from fadiff.search.solver.network_bound import prove
 from search.exact.rows import task_of
 from search.exhaustive import least_edp
 from search.networks import FLAT, GEMMINI, PLAIN, add, mac, network, sized
@@ -195,3 +197,17 @@ def test_on_a_machine_that_cannot_fuse_every_layer_has_its_own_plan():
     steps = ExactSearch(Task(workload, PLAIN), Settings(), incumbent=None)
     steps.enumerate_plans()
     assert [plan.group.layers for plan in steps.plans] == [("a",), ("b",), ("c",)]
+
+
+def test_a_solved_layer_is_as_good_as_is_proven():
+    def method(workload, machine, settings, incumbent):
+        steps = ExactSearch(Task(workload, machine), settings, incumbent)
+        yield from steps.map(1, polished=False)
+        yield from steps.solve()
+
+    result = search(network(mac("a", "N197 K768 C768")), load_machine("gemmini-small"), method, Settings())
+    assert violations(result.schedule) == []
+    assert {"map", "solve"} <= {point.phase for point in result.trace}
+    climbed = [point.best_edp_uj_cycles for point in result.trace if point.phase == "map"]
+    assert result.best.edp_uj_cycles <= climbed[-1]
+    assert prove(result.best, 1e6, gap=0.02, walks=200).gap(result.best) < 0.02

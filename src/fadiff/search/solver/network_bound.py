@@ -2,9 +2,9 @@ r"""What any schedule of a network costs at least.
 
 Whatever the groups, every layer has one of its places, so the (E, T) of a schedule is a sum over layers of points in
 their regions: of each layer, what is proven of its energy and time in any place (:mod:`fadiff.search.solver.region`).
-The least E*T of that sum bounds the EDP. It is at a corner, to which each layer gives a corner of its own region; the
-layer that may lose most there is looked at again: at prices of energy and time like those at the corner, where it has
-no line yet; else at those of the lines that meet there.
+The least E*T of that sum bounds the EDP. Layers are looked at first at the schedule's own prices of energy and time.
+The sum is least at a corner, to which each layer gives a corner of its region; the layer that may lose most
+there is looked at again, at the prices of the two lines that meet there, and after many looks at prices between them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.cost import evaluate
 from fadiff.schedule.ir import LowerBound
+from fadiff.search.driver import check_energies
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.layer_bound import LayerBound, binding_term
 from fadiff.search.solver.place import places
@@ -113,6 +114,7 @@ class Prover:
         self.near = near
         self.objective: Objective = objective
         workload, machine = near.schedule.workload, near.schedule.machine
+        check_energies(machine)
         found: dict[object, _Kind] = {}
         for i, layer in enumerate(workload.layers):
             possible = places(workload, layer, machine)
