@@ -1,4 +1,4 @@
-"""Regions above lines: their corners, and sums of them, against points on a grid."""
+"""Regions above lines: their corners, against points on a grid."""
 
 from itertools import product
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff.search.solver.region import Line, apart, corners, raised, sums, support, weighed
+from fadiff.search.solver.region import Line, apart, corners, raised, support, weighed
 
 ENDS = (Line((1.0, 0.0), 1.0), Line((0.0, 1.0), 2.0))
 PRICES = st.floats(0.05, 20.0)
@@ -41,17 +41,6 @@ def test_corners_lie_above_all_lines_and_bound_what_points_above_them_cost(lines
         if all(weighed(point, line.weights) >= line.value for line in every):
             assert weighed(point, (a, b)) >= least * (1 - 1e-9)
             assert point[0] * point[1] >= min(e * t for e, t in found) * (1 - 1e-9)
-
-
-@given(st.lists(st.tuples(LINES, st.integers(1, 5)), min_size=1, max_size=3), PRICES, PRICES)
-def test_a_sum_of_regions_costs_what_they_cost_together(parts, a, b):
-    regions = [(corners((*ENDS, *lines)), float(times)) for lines, times in parts]
-    together = min(weighed(point, (a, b)) for point, _ in sums(regions))
-    apart_ = sum(times * min(weighed(corner.point, (a, b)) for corner in mine) for mine, times in regions)
-    assert together == pytest.approx(apart_, rel=1e-6)
-    for point, at in sums(regions):
-        made = [(mine[n].point, times) for (mine, times), n in zip(regions, at, strict=True)]
-        assert point == pytest.approx(tuple(sum(p[k] * times for p, times in made) for k in (0, 1)), rel=1e-6)
 
 
 def test_prices_are_apart_by_the_logarithm_of_their_ratio():

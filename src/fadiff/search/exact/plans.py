@@ -40,7 +40,9 @@ SHORT_RUN = 4
 PLANS_PER_SHARE_OF_SHORT_RUN = 12
 """Plans tried of a run for each share; of runs of a few layers there are fewer, and small machines fit no others."""
 WIDEST_GAP = 2.0
-"""Trip counts tried of one loop: its divisors, and where one is more than so many times the next, others between."""
+WIDEST_GAP_OF_PAIR = 1.01
+"""Trip counts tried of one loop: its divisors, and where one is more than so many times the next, others between; of a
+pair all up to a hundred."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +127,17 @@ class Run:
     def tiling(self) -> Tiling:
         """The candidates of trip counts without X that the rules *aligned* and *whole* allow."""
         sizes = self.workload[self.names[-1]].dims._asdict()
-        counts = [[1] if loop in self.barred else _some_trip_counts(sizes[loop], loop) for loop in "GNPQ"]
+        gap = WIDEST_GAP_OF_PAIR if len(self.names) == 2 else WIDEST_GAP
+        counts = [[1] if loop in self.barred else _some_trip_counts(sizes[loop], loop, gap) for loop in "GNPQ"]
         return self._aligned(np.array(list(product(*counts, [1]))).T)
 
     @cached_property
     def channel_tiling(self) -> Tiling:
         """The same with X, which only a pair may share; none where a rule forbids it."""
         shares = len(self.names) == 2 and "X" not in self.barred
-        parts = np.array(_some_trip_counts(self.workload[self.names[-1]].dims.C, "X")[1:] if shares else [], dtype=int)
+        parts = np.array(
+            _some_trip_counts(self.workload[self.names[-1]].dims.C, "X", WIDEST_GAP)[1:] if shares else [], dtype=int
+        )
         trips = np.repeat(self.tiling.trips, parts.size, axis=1)
         trips[4] = np.tile(parts, self.tiling.trips.shape[1])
         return self._aligned(trips)
@@ -255,13 +260,13 @@ def split(
             runs += [(start, weakest), (weakest, stop)]
 
 
-def _some_trip_counts(size: int, loop: str) -> list[int]:
+def _some_trip_counts(size: int, loop: str, widest_gap: float) -> list[int]:
     """Trip counts of a loop to try: divisors, and others where these leave gaps; of G only one and all."""
     if loop == "G":
         return sorted({1, size})
     found = divisors(size)
     for low, high in pairwise(divisors(size)):
-        steps = int(np.log(high / low) / np.log(WIDEST_GAP))
+        steps = int(np.log(high / low) / np.log(widest_gap))
         wanted = {round(low * (high / low) ** (i / (steps + 1))) for i in range(1, steps + 1)}
         found += [-(-size // -(-size // trips)) for trips in wanted]
     return sorted(set(found))

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fadiff.cost.model import layer_costs
-from fadiff.hardware import pack_machine
+from fadiff.hardware import Memory, pack_machine
 from fadiff.schedule.arrays import Fusion, LayerArrays, MappingArrays
 from fadiff.schedule.nest import Nest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float
+
     from fadiff.hardware import Machine
     from fadiff.search.driver import Weights
+    from fadiff.search.solver.parts import Wanted
     from fadiff.search.solver.place import Place
     from fadiff.workload import Layer
 
@@ -29,20 +34,36 @@ class AddBound:
     machine: Machine
     places: tuple[Place, ...]
     passes: int = 0
+    """Nothing has to be walked through."""
 
-    def at(self, weights: Weights, enough: float = inf, passes: int = 0, deadline: float = inf) -> float:
+    def at(self, weights: Weights) -> float:
         """The least of energy and cycles, weighed."""
-        return min(weights[0] * energy_pj + weights[1] * cycles for energy_pj, cycles in self._costs)
+        return float(self._weighed(weights).min())
+
+    def least(self, weights: Weights, wanted: Sequence[Wanted]) -> Float[np.ndarray, " wanted"]:
+        """The same in places, with tiles of interest; inf where buffers do not fit."""
+        fuses = self.machine.structure.fuses
+        room = inf
+        if fuses is not None:
+            memory = self.machine.nodes[fuses]
+            assert isinstance(memory, Memory)
+            room = memory.usable_bytes
+        held = [self.places[p].least_bytes(tile, self.layer.dims, self.machine.bits.O) for p, tile in wanted]
+        return np.where(np.array(held) > room, inf, self._weighed(weights)[[place for place, _ in wanted]])
+
+    def lowest(self, weights: Weights, wanted: Wanted) -> None:
+        """Nothing is left to look at."""
+        return
+
+    def _weighed(self, weights: Weights) -> Float[np.ndarray, " places"]:
+        energy_pj, cycles = self._costs
+        return weights[0] * energy_pj + weights[1] * cycles
 
     @cached_property
-    def _costs(self) -> list[tuple[float, float]]:
+    def _costs(self) -> tuple[Float[np.ndarray, " places"], Float[np.ndarray, " places"]]:
+        """Energy and cycles by place."""
         layer, nodes = self.layer, len(self.machine.nodes)
-        # A place that reads on chip does so with one or more operands.
-        found = [
-            (addends, place.role.drained, place.role.copied, float(place.grouped))
-            for place in self.places
-            for addends in (range(1, len(layer.inputs) + 1) if place.read else (0,))
-        ]
+        found = [(p.fused_addends, p.role.drained, p.role.copied, float(p.grouped)) for p in self.places]
         addends, drained, copied, grouped = (_numbers(column) for column in zip(*found, strict=True))
         one = _numbers([1.0] * len(found))
         pair, sizes = _numbers([one, one]), _numbers([one * size for size in layer.dims])
@@ -61,7 +82,7 @@ class AddBound:
         mapping = MappingArrays(_numbers(ones * nodes), _numbers(ones * len(self.machine.memories)))
         fusion = Fusion(ones[0], 0 * sizes, sizes, 0 * one, 0 * one, addends, drained, copied, grouped)
         costs = layer_costs(Nest(self.machine.structure, layers, mapping, fusion), pack_machine(self.machine))
-        return list(zip(costs.energy_pj.tolist(), costs.cycles.tolist(), strict=True))
+        return np.asarray(costs.energy_pj), np.asarray(costs.cycles)
 
 
 def _numbers(values: object) -> Any:  # noqa: ANN401  (an array of any library)

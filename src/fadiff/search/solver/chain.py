@@ -132,7 +132,7 @@ class Chain:
         """What each flow costs whatever the way."""
         return {flow: self.flows.least(flow, self.prices) for flow in self.flows.all}
 
-    def _finish(self, states: dict[Open, Way]) -> Way:
+    def _finish(self, states: dict[Open, Way]) -> Way | None:
         """The cheapest way to the full size, over the loops that a group shares.
 
         Of what is open in its home, the tensor to which the innermost shared loops are irrelevant is kept over them;
@@ -141,12 +141,15 @@ class Chain:
         ends: list[Way] = []
         for key, way in states.items():
             homes = {tensor for tensor, keeper in key if keeper == self.structure.home(tensor)}
-            for kept in sorted({tensor if tensor in homes else "" for tensor in "WIO"}):
+            options = {tensor if tensor in homes else "" for tensor in "WIO"}
+            if self.prices.keeps is not None:
+                options = options & {"W"} if self.prices.keeps else (options - {"W"}) | {""}
+            for kept in sorted(options):
                 end = way
                 for flow in sorted(key):
                     end = self._end(end, flow, kept=flow[0] == kept)
                 ends.append(end)
-        return _cheapest(ends)
+        return _cheapest(ends) if ends else None
 
     def _end(self, way: Way, flow: Flow, *, kept: bool) -> Way:
         """After a flow that is open below all shared loops has closed among them."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, reduce
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -83,6 +83,10 @@ class Prices(NamedTuple):
     role: Role
     trips: tuple[int, ...]
     """Shared trips over each dim at least: as often comes again what does not outlast them."""
+    tile: tuple[int, ...]
+    """The least extent of each dim in one shared iteration."""
+    keeps: bool | None = None
+    """Whether weights stay in their home over shared iterations; None where that is left open."""
 
 
 class Closing:
@@ -288,13 +292,30 @@ class Closing:
     def least(self, flow: Flow, prices: Prices) -> float:
         """What a flow costs at any extents at least.
 
-        Large tiles are not always best: a box holds rows that a stride would skip.
+        Large tiles are not always best: a box holds rows that a stride would skip. Over shared iterations a tensor is
+        kept in its home or not at all, and W only where all of it fits there.
         """
+        tensor, keeper = flow
+        kept = keeper == self.structure.home(tensor) and (tensor != "W" or self.may_stay(prices))
         anything = tuple(Cells((1,), (size,)) for size in self.size)
-        return np.asarray(self.price(flow, TOP, anything, prices, kept=True)).item()
+        return np.asarray(self.price(flow, TOP, anything, prices, kept=kept)).item()
+
+    def may_stay(self, prices: Prices) -> bool:
+        """Whether weights can stay in their home over shared iterations: all of one fit there at once."""
+        if prices.keeps is False:
+            return False
+        home = self.structure.home("W")
+        assert home is not None
+        lanes = self.between(TOP, home)[1]
+        held = prod(ceil(prices.tile[d] / lanes[d]) for d in RELEVANT_DIMS["W"]) * self.machine.bits.W / 8
+        fuses = self.structure.fuses
+        share = 1 - prices.role.fused_weight if fuses is not None and home <= fuses else 1.0
+        return share * held <= prices.room[home] * (1 + 1e-12) + 1e-9
 
     def floor(self, prices: Prices) -> float:
         """The same of the whole layer."""
+        if prices.keeps and not self.may_stay(prices):
+            return inf
         return self.at_macs(prices) + sum(self.least(flow, prices) for flow in self.all)
 
     # Where tiles fit.

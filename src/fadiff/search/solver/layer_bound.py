@@ -11,14 +11,12 @@ with the lowest bound is looked at again: its cells are split, its shares of tim
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from math import ceil, inf, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
@@ -26,25 +24,21 @@ from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 from fadiff.hardware import Axis, Memory
 from fadiff.schedule.nest import G, N, P, Q
 from fadiff.search.solver.chain import Chain
-from fadiff.search.solver.closing import Closing, Lanes, Prices
-from fadiff.search.solver.decode import Extents
+from fadiff.search.solver.closing import Closing, Prices
 from fadiff.search.solver.grid import Cells, Grid, doubling_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
+from fadiff.search.solver.parts import COMPUTING, Candidate, Known, Part, Seen, Shares, Term, Wanted
 from fadiff.search.solver.place import Place
 from fadiff.search.solver.region import Line, apart, raised, support
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from fadiff.cost import Evaluation
     from fadiff.hardware import Machine
     from fadiff.search.driver import Weights
     from fadiff.workload import Layer
 
-Term = tuple[int, str]
-"""A term of the time: a memory (its node) and which of its accesses; computing is that of no memory."""
-COMPUTING: Term = (-1, "steps")
-Shares = dict[Term, float]
-NOTHING = (Line((1.0, 0.0), 0.0), Line((0.0, 1.0), 0.0))
-"""All that is known of energy and time at first."""
 SAFE = 1e-9
 """All bounds are lowered by so much, relatively: more than rounding can do to them."""
 MOST_CUTS = 12
@@ -52,61 +46,6 @@ FEW_CUTS = 4
 """Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
 NEAR = 1e-3
 """How much of a bound may be lost because time is shared out."""
-
-
-class Seen(NamedTuple):
-    """A chain that was the cheapest at some shares."""
-
-    energy_pj: float
-    terms: Shares
-    """Cycles of each term."""
-    extents: dict[tuple[int, int], int]
-    """By node and dim: the cell."""
-
-
-class Candidate(NamedTuple):
-    """A chain that may be a mapping of about its cost."""
-
-    certain: bool
-    """Whether its lanes are known, not only a range of them."""
-    cost: float
-    extents: Extents
-
-    @property
-    def promise(self) -> tuple[bool, float]:
-        """By which the best come first."""
-        return not self.certain, self.cost
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A part of a layer's mappings: in one place, lanes and tiles within boxes, extents within a grid."""
-
-    place: Place
-    tile: tuple[Cells, ...]
-    """By dim, one cell: the extents in one shared iteration."""
-    lanes: Lanes
-    grid: Grid
-    shares: Shares
-    cuts: tuple[Seen, ...] = ()
-    """The cheapest chains so far."""
-    lines: tuple[Line, ...] = NOTHING
-    """What is proven of it, or of a part that it was in."""
-
-
-@dataclass
-class _Progress:
-    """What is known at some prices: parts to look at by their bound, and what could not be improved."""
-
-    heap: list[tuple[float, int, _Part]]
-    settled: list[_Part] = field(default_factory=list[_Part])
-    lowest: float = inf
-    """The least bound of those."""
-
-    @property
-    def parts(self) -> list[_Part]:
-        """All mappings."""
-        return [part for *_, part in self.heap] + self.settled
 
 
 @dataclass
@@ -122,80 +61,105 @@ class LayerBound:
     """Walks so far."""
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     """Chains whose extents are known, as they were found."""
-    _known: dict[Weights, _Progress] = field(default_factory=dict["Weights", _Progress])
-    _number: Iterator[int] = field(default_factory=count)
+    _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
+    _closings: dict[tuple[int, int], Closing] = field(default_factory=dict[tuple[int, int], Closing])
+    """Of lanes and a place, for bounds before anything is known of tiles."""
 
     def at(self, weights: Weights, enough: float = inf, passes: int = 100, deadline: float = inf) -> float:
-        """A lower bound of energy and cycles, weighed, of one run of the layer.
+        """A lower bound of energy and cycles, weighed, of one run of the layer in any place.
 
         It stops where it reaches `enough`, after so many more walks, when the time is over, or where it cannot be
         improved.
         """
-        known = self._known.get(weights) or self._begin(weights)
-        stop = self.passes + passes
-        while known.heap and known.heap[0][0] < min(enough, known.lowest) and self.passes < stop:
-            if time.monotonic() > deadline:
+        stop, known = self.passes + passes, self.known(weights)
+        lowest = int(known.value.argmin())
+        while self.passes < stop and known.value[lowest] < enough and time.monotonic() < deadline:
+            if not self.look(weights, lowest, enough):
                 break
-            before, _, part = heapq.heappop(known.heap)
-            value, better = self._look(part, weights, enough)
-            value = max(value, before)
-            lines = part.lines if value == inf else raised(part.lines, Line(weights, value))
-            if not better:
-                known.settled.append(replace(part, lines=lines))
-                known.lowest = min(known.lowest, value)
-            for one in better:
-                least = value if one.lanes is part.lanes else max(value, self._floor(one, weights))
-                heapq.heappush(known.heap, (least, next(self._number), replace(one, lines=lines)))
-        if passes:
-            # What is only asked for begins later, with the parts that there are then.
-            self._known[weights] = known
-        return min([known.lowest, enough] + [value for value, *_ in known.heap[:1]]) * (1 - SAFE)
+            lowest = int(known.value.argmin())
+        return min(known.value[lowest].item(), enough) * (1 - SAFE)
 
-    def _begin(self, weights: Weights) -> _Progress:
-        """At new prices all parts count that there are at the nearest ones, with what is proven of each."""
-        if self._known:
-            parts = self._known[min(self._known, key=lambda known: apart(known, weights))].parts
-        else:
+    def known(self, weights: Weights) -> Known:
+        """All mappings in parts; at new prices those of the nearest ones, with what is proven of each."""
+        if weights not in self._known:
+            nearest = min(self._known, key=lambda known: apart(known, weights), default=None)
             parts = list(self._whole())
-        heap = [(self._known_of(part, weights), next(self._number), part) for part in parts]
-        heapq.heapify(heap)
-        return _Progress(heap)
+            if nearest is not None:
+                parts = [replace(part, settled=False) for part in self._known[nearest].parts]
+            self._known[weights] = Known(parts, [self._known_of(part, weights) for part in parts])
+        return self._known[weights]
 
-    def _known_of(self, part: _Part, weights: Weights) -> float:
+    def lowest(self, weights: Weights, wanted: Wanted) -> int | None:
+        """The number of the part of least bound that has tiles of interest; None where there is none."""
+        known = self.known(weights)
+        value = np.where(known.meets([wanted])[0], known.value, inf)
+        lowest = int(value.argmin())
+        return lowest if value[lowest] < inf else None
+
+    def least(self, weights: Weights, wanted: Sequence[Wanted]) -> Float[np.ndarray, " wanted"]:
+        """Lower bounds of one run in places, with tiles of interest; inf where there are no mappings."""
+        known = self.known(weights)
+        return np.where(known.meets(wanted), known.value, inf).min(axis=1) * (1 - SAFE)
+
+    def look(self, weights: Weights, number: int, enough: float) -> bool:
+        """Look at a part again: what it becomes takes its place. False where it cannot be improved."""
+        known = self._known[weights]
+        part, before = known.parts[number], known.value[number].item()
+        if part.settled:
+            return False
+        value, better = self._look(part, weights, enough)
+        value = max(value, before)
+        lines = part.lines
+        if value < inf:
+            ends = (Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0)))
+            lines = raised((*lines, *ends), Line(weights, value))
+        better = better or [replace(part, settled=True)]
+        alike = [one.lanes is part.lanes and one.tile is part.tile for one in better]
+        values = [
+            value if same else max(value, self._floor(one, weights)) for one, same in zip(better, alike, strict=True)
+        ]
+        known.replace(number, [replace(one, lines=lines) for one in better], values)
+        return True
+
+    def _known_of(self, part: Part, weights: Weights) -> float:
         """What is known of a part before it is looked at."""
         return max(self._floor(part, weights), support(part.lines, weights))
 
-    def _whole(self) -> Iterator[_Part]:
+    def _whole(self) -> Iterator[Part]:
         """All mappings, by place."""
         size = self.layer.dims
         grid = doubling_grid(size, len(self.machine.nodes))
-        for place in self.places:
+        for number, place in enumerate(self.places):
             cut = place.cut if place.grouped else ()
             tile = tuple(Cells((1 if d in cut else size[d],), (size[d],)) for d in range(8))
-            yield _Part(place, tile, all_lanes(self.layer, self.machine), grid, {self.binds: 1.0})
+            yield Part(number, tile, all_lanes(self.layer, self.machine), grid, {self.binds: 1.0})
 
-    def _flows(self, part: _Part) -> Closing:
-        return Closing(self.layer, self.machine, part.lanes, part.place.cut | {G, N, P, Q})
+    def _flows(self, part: Part) -> Closing:
+        return Closing(self.layer, self.machine, part.lanes, self.places[part.place].cut | {G, N, P, Q})
 
-    def _floor(self, part: _Part, weights: Weights) -> float:
+    def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""
-        flows = self._flows(part)
-        return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in (COMPUTING, self.binds))
+        key = id(part.lanes), part.place
+        if key not in self._closings:
+            # The lanes are remembered with it, so that no others get their number.
+            self._closings[key] = self._flows(part)
+        flows = self._closings[key]
+        return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in {COMPUTING, self.binds})
 
-    def _look(self, part: _Part, weights: Weights, enough: float) -> tuple[float, Sequence[_Part]]:
+    def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Sequence[Part]]:
         """A bound of a part, and the parts to look at in its place: none where it cannot be improved."""
         if halves := self._split_lanes(part, 2.0):
             return 0.0, halves
         prices = self._prices(part, weights, part.shares)
         fuses = self.machine.structure.fuses
-        if fuses is not None and prices.room[fuses] < 0:
+        if (fuses is not None and prices.room[fuses] < 0) or (prices.keeps and not self._flows(part).may_stay(prices)):
             return inf, ()
         self.passes += 1
         chain = Chain(self._flows(part), part.grid, prices, part.tile, enough)
         way = chain.cheapest()
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, (part,)
-        if (halves := _split_tile(part, 2.0)) is not None:
+        if halves := _split_tile(part, 2.0):
             return value, halves
         total = partial(chain.flows.total, chain.closings_on(way))
         terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
@@ -217,11 +181,9 @@ class LayerBound:
                 return value, [replace(part, grid=grid, shares=shares, cuts=()) for grid in grids]
         if wide:
             return value, (finer,)
-        if (halves := _split_tile(part, 1.0)) is not None:
-            return value, halves
-        return value, self._split_lanes(part, 1.0)
+        return value, _split_tile(part, 1.0) or self._split_lanes(part, 1.0)
 
-    def _remember(self, part: _Part, seen: Seen, weights: Weights) -> None:
+    def _remember(self, part: Part, seen: Seen, weights: Weights) -> None:
         cost = weights[0] * seen.energy_pj + weights[1] * self._time(seen.terms)
         extents: list[list[int]] = []
         for node, row in enumerate(part.grid.cells):
@@ -230,7 +192,7 @@ class LayerBound:
             extents.append([c.low[seen.extents[node, d]] for d, c in enumerate(row)] if known else extents[-1])
         self.candidates.append(Candidate(bool((part.lanes.low == part.lanes.high).all()), cost, extents))
 
-    def _split_lanes(self, part: _Part, wider: float) -> list[_Part]:
+    def _split_lanes(self, part: Part, wider: float) -> list[Part]:
         """A part in two boxes of lanes; none where all are known well enough."""
         found = split_lanes(part.lanes, self.machine, self.layer, wider)
         return [replace(part, lanes=lanes, cuts=()) for lanes in found or ()]
@@ -284,7 +246,7 @@ class LayerBound:
 
     # Prices.
 
-    def _prices(self, part: _Part, weights: Weights, shares: Shares) -> Prices:
+    def _prices(self, part: Part, weights: Weights, shares: Shares) -> Prices:
         """What everything costs, a share of the time charged to every term."""
         layer, machine, lanes = self.layer, self.machine, part.lanes
         in_use = {
@@ -308,15 +270,16 @@ class LayerBound:
             read[node], write[node] = reading / memory.word_bits, writing / memory.word_bits
             room[node] = memory.usable_bytes
         if machine.structure.fuses is not None:
-            smallest = [cell.low[0] for cell in part.tile]
-            room[machine.structure.fuses] -= part.place.least_bytes(smallest, machine.bits.O)
+            room[machine.structure.fuses] -= self.places[part.place].least_bytes(part.tile, layer.dims, machine.bits.O)
         return Prices(
             fixed=weights[0] * layer.macs * machine.mac_pj + weights[1] * shares.get(COMPUTING, 0.0) * steps,
             read=read,
             write=write,
             room=room,
-            role=part.place.role,
+            role=self.places[part.place].role,
             trips=tuple(ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)),
+            tile=tuple(cell.low[0] for cell in part.tile),
+            keeps=self.places[part.place].keeps,
         )
 
 
@@ -339,12 +302,12 @@ def _rates(memory: Memory) -> dict[str, float]:
     return {what: rate for what, rate in rates.items() if rate is not None}
 
 
-def _split_tile(part: _Part, wider: float) -> list[_Part] | None:
-    """A part in two, by the dim of the tile that is least known; None where all are known well enough."""
+def _split_tile(part: Part, wider: float) -> list[Part]:
+    """A part in two, by the dim of the tile that is least known; none where all are known well enough."""
     ratios = [cell.high[0] / cell.low[0] for cell in part.tile]
     d = int(np.argmax(ratios))
     if ratios[d] <= wider:
-        return None
+        return []
     halves = part.tile[d].split([0])
     return [
         replace(part, tile=(*part.tile[:d], Cells((low,), (high,)), *part.tile[d + 1 :]), cuts=())

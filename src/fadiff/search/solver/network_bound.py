@@ -1,10 +1,10 @@
 r"""What any schedule of a network costs at least.
 
-Whatever the groups, every layer has one of its places, so the (E, T) of a schedule is a sum over layers of points in
-their regions: of each layer, what is proven of its energy and time in any place (:mod:`fadiff.search.solver.region`).
-The least E*T of that sum bounds the EDP. Layers are looked at first at the schedule's own prices of energy and time.
-The sum is least at a corner, to which each layer gives a corner of its region; the layer that may lose most
-there is looked at again, at the prices of the two lines that meet there, and after many looks at prices between them.
+At prices of a pJ and a cycle every schedule costs at least what its layers cost in modes on which neighbours agree
+(:mod:`fadiff.search.solver.modes`): a line in the (E, T) plane that no schedule is below. The least E*T above all lines
+bounds the EDP. The modes of a layer are bounded by branch and bound (:mod:`fadiff.search.solver.layer_bound`); those in
+which layers are when all agree are looked at again. Where neighbours agree on a box of trips but mean different trips,
+the box is parted. Work goes to the lines that meet where E*T is least, then to lines between them.
 """
 
 from __future__ import annotations
@@ -14,36 +14,43 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.schedule.ir import LowerBound
 from fadiff.search.driver import check_energies
 from fadiff.search.solver.add_bound import AddBound
-from fadiff.search.solver.layer_bound import LayerBound, binding_term
-from fadiff.search.solver.place import places
-from fadiff.search.solver.region import Line, Point, Region, apart, between, corners, sums, support, weighed
+from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
+from fadiff.search.solver.modes import Agreed, Mode, Modes
+from fadiff.search.solver.place import Links, places
+from fadiff.search.solver.region import Corner, Line, apart, corners, weighed
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
     from fadiff.schedule import Schedule
     from fadiff.search.driver import Objective, Weights
+    from fadiff.search.solver.parts import Tile, Wanted
 
-FIRST_PASSES = 4
-MORE_PASSES = 12
-AT_FIRST = 48
-"""Walks that a layer gets at new prices, each time that it is looked at again, and first of all at the prices of the
-schedule."""
-FIRST_RATIOS = (1.0, 4.0, 0.25, 16.0, 1 / 16)
-"""Prices of a pJ at first, as multiples of what balances energy and time at the schedule: the further away, the less
-has to be proven, (1 + r)^2 / 4r times less."""
-ENOUGH_LOOKS = 16
-"""Between two lines another is drawn after so many looks at each."""
+FIRST_LOSS = 0.01
+FIRST_SHARE = 0.6
+"""The line at the schedule's own prices is raised before others, to within so much, or for so much of the time: they
+begin with what it taught of the layers."""
+SPACING = 0.35
+"""Lines are looked at where the logarithm of the ratio of their prices is so near to the one wanted."""
 CLOSE = 0.02
 """Prices whose ratio differs by less need no line between them."""
-TOLERANCE = 2e-4
-"""A layer's bound is good enough where it is so close to what the layer costs in the schedule at hand."""
+TOLERANCE = 3e-4
+"""A line is good enough where it is so close to the schedule at hand."""
+WALKS_AT_ONCE = 32
+"""Walks before neighbours are asked again."""
+ACTIVE = 1e-3
+"""A layer is in a mode with more than this share of it."""
+LEAST_STEP = 1e-6
+"""A mode that is looked at is worth a rise of this share of its bound at least."""
+MOST_BOXES = 96
+"""Boxes of trips that are told apart."""
 
 
 class LayerLoss(NamedTuple):
@@ -80,31 +87,16 @@ class _Kind:
 
     bound: LayerBound | AddBound
     names: list[str] = field(default_factory=list[str])
-    runs: float = 0.0
-    """How often layers of this kind run."""
-    spent: Point = (0.0, 0.0)
-    """What all their runs take in the schedule at hand."""
-    least: list[Point] = field(default_factory=list[Point])
-    """What one run of each takes there."""
-    lines: dict[Weights, Line] = field(default_factory=dict["Weights", Line])
-    """What is proven of one run."""
-    looks: Counter[Weights] = field(default_factory=Counter["Weights"])
-    """How often it was looked at some prices."""
-
-    def look(self, weights: Weights, passes: int, deadline: float = inf) -> bool:
-        """Look again at some prices; whether there was something to do."""
-        before = self.bound.passes
-        enough = min(weighed(point, weights) for point in self.least) * (1 - TOLERANCE)
-        known = self.lines.get(weights)
-        value = self.bound.at(weights, enough, passes, deadline)
-        self.looks[weights] += 1
-        self.lines[weights] = Line(weights, max(value, known.value if known else 0.0))
-        return known is None or self.bound.passes > before
+    layers: list[int] = field(default_factory=list[int])
 
 
-def _effort(kind: _Kind, wanted: Weights, weights: Weights) -> float:
-    """How late a line is looked at again: the further its prices are, and the more often it was looked at."""
-    return (CLOSE + apart(weights, wanted)) * (1 + kind.looks[weights])
+class _Told(NamedTuple):
+    """What neighbours agreed on at some prices."""
+
+    modes: list[Mode]
+    agreed: Agreed
+    there: list[int]
+    """The modes of the schedule at hand."""
 
 
 class Prover:
@@ -115,101 +107,178 @@ class Prover:
         self.objective: Objective = objective
         workload, machine = near.schedule.workload, near.schedule.machine
         check_energies(machine)
+        links = Links(workload, machine)
+        possible = [places(links, layer) for layer in workload.layers]
         found: dict[object, _Kind] = {}
+        self.kind_of: list[_Kind] = []
         for i, layer in enumerate(workload.layers):
-            possible = places(workload, layer, machine)
-            alike = (
-                layer.kind,
-                layer.dims,
-                layer.stride,
-                layer.dilation,
-                layer.stored,
-                len(layer.inputs),
-                repr(possible),
-            )
+            mine = tuple(place for _, place in possible[i])
+            shape = (layer.kind, layer.dims, layer.stride, layer.dilation, layer.stored, len(layer.inputs))
+            alike = (*shape, repr(mine))
             if alike not in found:
                 found[alike] = _Kind(
-                    LayerBound(layer, machine, possible, binding_term(near, i))
+                    LayerBound(layer, machine, mine, binding_term(near, i))
                     if layer.is_mac
-                    else AddBound(layer, machine, possible)
+                    else AddBound(layer, machine, mine)
                 )
-            kind, runs = found[alike], float(near.repeat[i])
-            once = float(near.layer_energy_pj[i]), float(near.layer_cycles[i])
-            kind.names.append(layer.name)
-            kind.least.append(once)
-            kind.runs += runs
-            kind.spent = kind.spent[0] + runs * once[0], kind.spent[1] + runs * once[1]
+            found[alike].names.append(layer.name)
+            found[alike].layers.append(i)
+            self.kind_of.append(found[alike])
         self.kinds = list(found.values())
+        self.modes = Modes(links, possible)
+        self.lines: dict[Weights, Line] = {}
+        self.looks: Counter[Weights] = Counter()
+        """How often neighbours were asked at some prices."""
+        self._told: dict[Weights, _Told] = {}
+        self._repeat = np.array([layer.repeat for layer in workload.layers], dtype=np.float64)
+
+    @property
+    def _own(self) -> Weights:
+        """Prices at which the schedule's energy and time cost the same."""
+        return 1 / self.near.energy_pj, 1 / self.near.cycles
+
+    @property
+    def walks(self) -> int:
+        """Walks through layers so far."""
+        return sum(kind.bound.passes for kind in self.kinds)
 
     def run(self, budget_seconds: float, gap: float = 0.0, walks: int | None = None) -> Iterator[Bound]:
         """Bounds, each at least as good as the one before, until the time is over or the gap is closed, or as soon as
         layers were walked through so often: so many times each on average."""
         began = time.monotonic()
         until = began + budget_seconds
-        a, b = 1 / self.near.energy_pj, 1 / self.near.cycles
-        prices = [*((a * ratio, b) for ratio in FIRST_RATIOS), (a, 0.0), (0.0, b)]
-        for kind in self.kinds:
-            for weights in prices:
-                kind.look(weights, 0)
-        tangent = {"edp": (a, b), "energy": (a, 0.0), "latency": (0.0, b)}[self.objective]
-        fresh = sorted(self.kinds, key=lambda kind: weighed(kind.spent, (a, b)))
+        own = a, b = self._own
+        for weights in (own, (a, 0.0), (0.0, b)):
+            self._ask(weights)
+        done: set[Weights] = set()
+        first = self.objective == "edp"
         while True:
-            regions = [(corners(kind.lines.values()), kind.runs) for kind in self.kinds]
-            lowest, at = min(sums(regions), key=lambda one: one[0][0] * one[0][1])
-            bound = self._bound(regions, lowest, time.monotonic() - began)
+            meeting = corners(self.lines.values())
+            bound = self._bound(meeting, time.monotonic() - began)
             yield bound
-            walked = sum(kind.bound.passes for kind in self.kinds)
-            over = time.monotonic() > until or (walks is not None and walked >= walks * len(self.kinds))
+            over = time.monotonic() > until or (walks is not None and self.walks >= walks * len(self.kinds))
             if over or bound.gap(self.near, self.objective) <= gap:
                 return
-            if fresh:
-                # First of all, what each kind costs at the schedule's own prices.
-                fresh.pop().look(tangent, AT_FIRST, until)
-                continue
-            if self.objective == "edp":
-                wanted = (1 / lowest[0], 1 / lowest[1])
-                meeting = [(mine[n].left, mine[n].right) for (mine, _), n in zip(regions, at, strict=True)]
-            else:
-                wanted = (1.0, 0.0) if self.objective == "energy" else (0.0, 1.0)
-                meeting = [(mine[-1].right if wanted[0] else mine[0].left,) for mine, _ in regions]
-            if not self._improve(wanted, meeting, until):
+            spent = (time.monotonic() - began) / budget_seconds
+            if walks is not None:
+                spent = max(spent, self.walks / (walks * len(self.kinds)))
+            first = first and spent < FIRST_SHARE and self._loss(own) > FIRST_LOSS
+            while (weights := own if first else self._next(meeting, done)) is not None:
+                if self._improve(weights, until):
+                    break
+                done.add(weights)
+                first = False
+            if weights is None:
                 return
 
-    def _improve(self, wanted: Weights, meeting: Sequence[Sequence[Line]], deadline: float) -> bool:
-        """Raise the corner of each kind where some of its lines meet; False where nothing is left to do."""
-        losses: list[tuple[float, int, list[Weights]]] = []
-        for i, (kind, lines) in enumerate(zip(self.kinds, meeting, strict=True)):
-            # The line that is near in price comes first; what was looked at often gains less each time.
-            ends = sorted((line.weights for line in lines), key=partial(_effort, kind, wanted))
-            lost = weighed(kind.spent, wanted) - kind.runs * support(kind.lines.values(), wanted)
-            losses.append((lost / (1 + kind.looks[ends[0]]), i, ends))
-        for _, i, ends in sorted(losses, key=lambda one: -one[0]):
-            kind = self.kinds[i]
-            tried = [(weights, MORE_PASSES) for weights in ends]
-            if apart(ends[0], ends[-1]) > CLOSE:
-                soon = min(kind.looks[weights] for weights in ends) > ENOUGH_LOOKS
-                tried.insert(0 if soon else len(ends), (between(ends[0], ends[-1], wanted), FIRST_PASSES))
-            if any(kind.look(weights, passes, deadline) for weights, passes in tried):
-                return True
-        return False
+    def _next(self, meeting: Sequence[Corner], done: set[Weights]) -> Weights | None:
+        """The prices at which to look: of the lines that meet where the objective is least; None where all is done."""
+        if self.objective == "energy":
+            return None if (last := meeting[-1].right.weights) in done else last
+        if self.objective == "latency":
+            return None if (first := meeting[0].left.weights) in done else first
+        energy_pj, cycles = min((corner.point for corner in meeting), key=lambda point: point[0] * point[1])
+        wanted = 1 / energy_pj, 1 / cycles
+        # A line that is as good as the bound will soon be is not what the bound waits for.
+        open_ = 1 - energy_pj * cycles / (self.near.energy_pj * self.near.cycles)
+        closest = min(apart(weights, wanted) for weights in self.lines)
+        for worst in (max(TOLERANCE, open_ / 4), TOLERANCE):
+            useful = [weights for weights in self.lines if weights not in done and self._loss(weights) > worst]
+            near = min(useful, key=partial(apart, wanted), default=None)
+            if near is not None and apart(near, wanted) < SPACING:
+                return near
+            if closest > CLOSE:
+                return wanted
+        return near
 
-    def _bound(self, regions: Sequence[Region], lowest: Point, seconds: float) -> Bound:
-        weights = 1 / self.near.energy_pj, 1 / self.near.cycles
-        losses = [
-            LayerLoss(
-                tuple(kind.names), weighed(kind.spent, weights), kind.runs * support(kind.lines.values(), weights)
-            )
-            for kind in self.kinds
-        ]
+    def _loss(self, weights: Weights) -> float:
+        """By how much of its cost the schedule may be too dear at some prices."""
+        return 1 - self.lines[weights].value / weighed((self.near.energy_pj, self.near.cycles), weights)
+
+    def _ask(self, weights: Weights) -> _Told:
+        """What neighbours agree on at some prices; their line is drawn."""
+        modes = self.modes.modes
+        cost = np.empty(len(modes))
+        by_kind: dict[int, list[int]] = {}
+        for i, mode in enumerate(modes):
+            by_kind.setdefault(id(self.kind_of[mode.layer]), []).append(i)
+        for mine in by_kind.values():
+            wanted: dict[Wanted, int] = {}
+            number = [wanted.setdefault((modes[i].place, modes[i].tile), len(wanted)) for i in mine]
+            cost[mine] = self.kind_of[modes[mine[0]].layer].bound.least(weights, list(wanted))[number]
+        agreed = self.modes.agree(cost * self._repeat[self.modes.owner])
+        told = _Told(modes, agreed, self.modes.of_schedule(self.near.schedule) if weights == self._own else [])
+        value = float(told.agreed.least.sum()) * (1 - SAFE)
+        if weights not in self.lines or value > self.lines[weights].value:
+            self.lines[weights] = Line(weights, value)
+            self._told[weights] = told
+        return told
+
+    def _improve(self, weights: Weights, deadline: float) -> bool:
+        """Look at the modes that layers are in when all agree; whether anything was left to do."""
+        self.looks[weights] += 1
+        modes, agreed, _ = self._ask(weights)
+        open_ = max(0.0, self._loss(weights)) * weighed((self.near.energy_pj, self.near.cycles), weights)
+        active = np.flatnonzero(agreed.share > ACTIVE)
+        order = np.argsort(-agreed.share[active] * agreed.cost[active], kind="stable")
+        looked = [modes[int(i)] for i in active[order]]
+        parted = self._part_boxes(weights, looked)
+        stop, before = self.walks + WALKS_AT_ONCE, self.walks
+        for mode in looked:
+            self._look(weights, mode, open_ / float(self._repeat[mode.layer]), deadline)
+            if self.walks >= stop:
+                break
+        return parted or self.walks > before
+
+    def _look(self, weights: Weights, mode: Mode, open_: float, deadline: float) -> None:
+        """Walk through a layer where a mode is cheapest: until its bound has risen by what is open, no further."""
+        bound = self.kind_of[mode.layer].bound
+        walked = bound.passes
+        while bound.passes == walked and (part := bound.lowest(weights, (mode.place, mode.tile))) is not None:
+            assert isinstance(bound, LayerBound)
+            value = bound.known(weights).value[part].item()
+            if time.monotonic() > deadline or not bound.look(weights, part, value * (1 + LEAST_STEP) + open_):
+                break
+
+    def _part_boxes(self, weights: Weights, active: Sequence[Mode]) -> bool:
+        """Part boxes of trips of which fused neighbours mean different trips; whether there were any."""
+        meant: list[tuple[Mode, Tile]] = []
+        for mode in active:
+            bound = self.kind_of[mode.layer].bound
+            if isinstance(bound, LayerBound) and (part := bound.lowest(weights, (mode.place, mode.tile))) is not None:
+                meant.append((mode, bound.known(weights).parts[part].tile))
+        found = self.modes.disagreements(meant)
+        if not found or len(self.modes.boxes) + len(found) > MOST_BOXES:
+            return False
+        self.modes.part(found)
+        return True
+
+    def _bound(self, meeting: Sequence[Corner], seconds: float) -> Bound:
+        energy_pj, cycles = min((corner.point for corner in meeting), key=lambda point: point[0] * point[1])
         return Bound(
             least=LowerBound(
-                energy_pj=sum(mine[-1].point[0] * runs for mine, runs in regions),
-                cycles=sum(mine[0].point[1] * runs for mine, runs in regions),
-                edp_uj_cycles=lowest[0] * 1e-6 * lowest[1],
+                energy_pj=meeting[-1].point[0], cycles=meeting[0].point[1], edp_uj_cycles=energy_pj * 1e-6 * cycles
             ),
-            layers=tuple(sorted(losses, key=lambda one: -one.loss)),
+            layers=self._losses(),
             seconds=seconds,
         )
+
+    def _losses(self) -> tuple[LayerLoss, ...]:
+        """Where the gap is at the schedule's own prices: how much the mode of each layer there is dearer than its
+        cheapest one, after the prices of what it agrees on with others."""
+        weights = self._own
+        spent = self._repeat * (weights[0] * self.near.layer_energy_pj + weights[1] * self.near.layer_cycles)
+        there, agreed = self._told[weights].there, self._told[weights].agreed
+        dearer = spent + agreed.reduced[there] - agreed.cost[there] - agreed.least
+        dearer = np.maximum(np.where(np.isfinite(dearer), dearer, 0.0), 0.0)
+        open_ = max(0.0, 2 - self.lines[weights].value)
+        if dearer.sum() > 0:
+            dearer *= open_ / dearer.sum()
+        found = [
+            LayerLoss(tuple(k.names), float(spent[k.layers].sum()), float((spent - dearer)[k.layers].sum()))
+            for k in self.kinds
+        ]
+        return tuple(sorted(found, key=lambda one: -one.loss))
 
 
 def prove(

@@ -1,4 +1,4 @@
-"""Places that a layer may have in any schedule: alone, or in a group that fuses what it reads, what it makes, or both.
+"""Places that a layer may have in a schedule: which tensors around it are fused, and what that changes.
 
 A place says what fusion saves and, as a function of the layer's tile in a shared iteration, the least that must lie in
 the memory that fuses while the layer runs. Whatever group a layer is in, its place is one of these.
@@ -6,53 +6,85 @@ the memory that fuses while the layer runs. Whatever group a layer is in, its pl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.schedule.barriers import barriers
 from fadiff.schedule.ir import SHARED_LOOPS
-from fadiff.schedule.nest import C, G, K, N, P, Q
+from fadiff.schedule.nest import IRRELEVANT_DIMS, C, G, K, N, P, Q
 from fadiff.schedule.tiling import channel_loop_problem
 from fadiff.search.solver.closing import ALONE, Role
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fadiff.hardware import Machine
+    from fadiff.search.solver.grid import Cells
     from fadiff.workload import Edge, Layer, Workload
+
+MOST_TIES = 6
+"""Links around a layer that its places tell apart; the others may be fused or not in each of them."""
+
+Link = tuple[str, str]
+"""Two layers, one of which reads the other: their tensor is fused, or not."""
+Fused = frozenset[Link]
+
+
+class Step(NamedTuple):
+    """From a consumer's tile to that of its producer."""
+
+    stride: tuple[int, int]
+    stored: tuple[int, int]
+    computed: tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Buffer:
     """A tensor that waits in the memory that fuses while the layer runs; its least size follows from the layer's tile.
 
-    Along rows and columns it holds what a tile of the layer takes (or makes) and the halo of the window that slides
-    over it: min(P', stride * tile + (R-1)*dilation + 1 - stride); of other dims, the tile where a group can share them.
+    Along rows and columns it holds what a tile of the layer takes or makes (of one that passes, what follows from it
+    along a path) and the halo of the window that slides over it, h = min(P', stride * tile + (R-1)*dilation + 1 -
+    stride), and where both are cut the halo of whole rows; of other dims, the tile where a group can share them.
     """
 
     stored: tuple[int, int]
-    made_from: tuple[int, int] | None
-    """Computed rows and columns, if the layer makes it; None if it reads it."""
-    stride: tuple[int, int]
+    steps: tuple[Step, ...] | None
+    """From the layer's tile back to the tensor, if it reads or passes it; None if it makes it."""
+    computed: tuple[int, int]
     halo: tuple[int, int]
     values: int
     """At one place of the image."""
-    shared: dict[int, int]
+    shared: tuple[tuple[int, int], ...]
     """Dims of the layer of which a group may cut these values, with their sizes."""
 
-    def least_values(self, tile: Sequence[int], cut: frozenset[int]) -> float:
-        """Values held at least, for tiles of at least these extents; whole along rows or columns that are not cut."""
+    def least_values(self, tile: Sequence[Cells], size: Sequence[int], cut: frozenset[int]) -> float:
+        """Values held at least, for tiles within cells; whole along rows or columns that are not cut."""
         values = float(self.values)
-        for d, size in self.shared.items():
-            values = values * min(tile[d], size) / size
+        for d, extent in self.shared:
+            values = values * min(tile[d].low[0], extent) / extent
+        sides = list[int]()
         for i, d in enumerate((P, Q)):
-            stored = self.stored[i]
-            step = self.stride[i] * tile[d]
-            if self.made_from is not None:
-                step = (tile[d] - 1) * stored // self.made_from[i] + 1
-            values *= min(stored, step + self.halo[i]) if d in cut else stored
-        return values
+            least = min(self.stored[i], self._stored_tile(i, tile[d].low[0]) + self.halo[i])
+            sides.append(least if d in cut else self.stored[i])
+        waits = 0
+        if all(d in cut and tile[d].high[0] < size[d] for d in (P, Q)):
+            waits = min(self.halo[0], self.stored[0]) * (self.stored[1] - sides[1])
+        return values * (sides[0] * sides[1] + waits)
+
+    def retained(self, tile: Sequence[Cells], size: Sequence[int]) -> bool:
+        """Whether it is certain to have a halo that outlasts a shared iteration."""
+        return any(halo and tile[d].high[0] < size[d] for halo, d in zip(self.halo, (P, Q), strict=True))
+
+    def _stored_tile(self, i: int, tile: int) -> int:
+        """Stored rows (columns) of a shared iteration at least, where the layer has a tile."""
+        if self.steps is None:
+            return (tile - 1) * self.stored[i] // self.computed[i] + 1
+        stored = tile
+        for step in self.steps:
+            stored = min(step.stored[i], step.stride[i] * tile)
+            tile = -(-stored * step.computed[i] // step.stored[i])
+        return stored
 
 
 @dataclass(frozen=True)
@@ -60,74 +92,161 @@ class Place:
     """What fusion changes for a layer, what must lie beside its tiles, and which of its dims may be cut by a group."""
 
     role: Role = ALONE
-    read: tuple[Buffer, ...] = ()
-    """Fused operands, of which at least one is there."""
-    made: tuple[Buffer, ...] = ()
+    fused_addends: int = 0
+    grouped: bool = False
+    """Whether the layer may share its group with others."""
+    waiting: tuple[Buffer, ...] = ()
+    """Fused operands, and tensors that pass it."""
+    made: Buffer | None = None
     """Its own output, if it stays on chip."""
-    cut: frozenset[int] = frozenset()
+    cut: frozenset[int] = frozenset({G, N, P, Q})
+    """On its own, shared loops may cut a layer's tiles all the same."""
+    keeps: bool | None = None
+    """Whether its weights stay on chip from one shared iteration to the next; None where that is left open."""
 
-    @property
-    def grouped(self) -> bool:
-        """Whether the layer shares its group with others."""
-        return bool(self.read or self.made)
-
-    def least_bytes(self, tile: Sequence[int], bits: int) -> float:
+    def least_bytes(self, tile: Sequence[Cells], size: Sequence[int], bits: int) -> float:
         """Bytes of buffers beside the layer's tiles, at least."""
-        read = min((buffer.least_values(tile, self.cut) for buffer in self.read), default=0.0)
-        return (read + sum(buffer.least_values(tile, self.cut) for buffer in self.made)) * bits / 8
+        made = () if self.made is None else (self.made,)
+        return sum(buffer.least_values(tile, size, self.cut) for buffer in (*self.waiting, *made)) * bits / 8
+
+    def retained_bytes(self, tile: Sequence[Cells], size: Sequence[int], bits: int) -> float:
+        """Bytes of its own output, at least, that are there while any layer of its group runs: all of a buffer that has
+        a halo."""
+        if self.made is None or not self.made.retained(tile, size):
+            return 0.0
+        return self.made.least_values(tile, size, self.cut) * bits / 8
+
+    def passing_bytes(self, tile: Sequence[Cells], size: Sequence[int], bits: int) -> float:
+        """Bytes of what waits for it, at least, that is not always there."""
+        waiting = [buffer for buffer in self.waiting if not buffer.retained(tile, size)]
+        return sum(buffer.least_values(tile, size, self.cut) for buffer in waiting) * bits / 8
 
 
-ON_ITS_OWN = Place(cut=frozenset({G, N, P, Q}))
-"""A layer that shares its group with no other; shared loops may cut its tiles all the same."""
+ON_ITS_OWN = Place()
+"""A layer that shares its group with no other."""
 
 
-def places(workload: Workload, layer: Layer, machine: Machine) -> tuple[Place, ...]:
-    """Every place that a layer may have, those that pay most first."""
-    alone = ON_ITS_OWN
-    if machine.structure.hands_over is None:
-        return (alone,)
-    arriving = [edge for edge in workload.producers[layer.name] if edge.fusible]
-    leaving = [edge for edge in workload.consumers[layer.name] if edge.fusible]
-    found: list[Place] = []
-    for reads in (True, False):
-        for makes in (True, False):
-            edges = [edges for edges, wanted in ((arriving, reads), (leaving, makes)) if wanted]
-            if edges and all(edges):
-                found.append(_grouped(workload, layer, machine, arriving if reads else [], leaving if makes else []))
-    return (*found, alone)
+class Links:
+    """What may be fused in a network: links, and the layers that they pass."""
+
+    def __init__(self, workload: Workload, machine: Machine) -> None:
+        self.workload = workload
+        self.machine = machine
+        after: dict[str, set[str]] = {}
+        for name in reversed(workload.topological):
+            targets = {edge.target for edge in workload.consumers[name]}
+            after[name] = targets.union(*(after[target] for target in targets))
+        self._after = after
+        can = dict.fromkeys((edge.source, edge.target) for edge in workload.edges)
+        for edge in workload.edges:
+            if not edge.fusible or workload[edge.source].repeat != workload[edge.target].repeat:
+                can.pop((edge.source, edge.target), None)
+        self.passed = {link: self._between(link) for link in can if machine.structure.hands_over is not None}
+        """Of each link that may be fused, the layers that run between its ends: they are in its group."""
+        for link, inside in list(self.passed.items()):
+            group = {*link, *inside}
+            edges = (edge for name in group for edge in workload.consumers[name] if edge.target in group)
+            if not all((edge.source, edge.target) in can for edge in edges):
+                del self.passed[link]
+
+    def _between(self, link: Link) -> list[str]:
+        source, target = link
+        return [
+            name for name in self.workload.topological if name in self._after[source] and target in self._after[name]
+        ]
+
+    def around(self, name: str) -> tuple[list[Link], Fused]:
+        """Links of a layer, then those that pass it: as many as its places tell apart, and the others."""
+        own = [link for link in self.passed if name in link]
+        passing = [link for link, passed in self.passed.items() if name in passed]
+        found = [*own, *passing]
+        return found[:MOST_TIES], frozenset(found[MOST_TIES:])
+
+    def together(self, name: str, fused: Fused, free: Fused) -> bool:
+        """Whether some of a layer's links can be fused without others: with a link go all layers that it passes."""
+        there = fused | free
+        for link in fused:
+            inside = {*link, *self.passed[link]}
+            near = [one for one in self.passed if name in one and inside.issuperset(one)]
+            if name in link and not there.issuperset(near):
+                return False
+            if name not in link and not (any(b == name for _, b in near) and there.issuperset(near)):
+                return False
+        return True
+
+    def ordered(self, one: str, other: str) -> bool:
+        """Whether one of two layers comes after the other."""
+        return other in self._after[one] or one in self._after[other]
+
+    def readers(self, source: str) -> list[str]:
+        """Layers that may read another one on chip."""
+        return [target for maker, target in self.passed if maker == source]
+
+    def path(self, source: str, target: str) -> list[str]:
+        """Layers from one to another that follows from it, against the flow of data."""
+        found = [target]
+        while found[-1] != source:
+            producers = [edge.source for edge in self.workload.producers[found[-1]]]
+            found.append(next(p for p in producers if p == source or p in self._after[source]))
+        return found
 
 
-def _grouped(
-    workload: Workload, layer: Layer, machine: Machine, arriving: Sequence[Edge], leaving: Sequence[Edge]
-) -> Place:
-    total = layer.dims.G * layer.dims.C
-    share = sum(edge.channels for edge in arriving if edge.port == "input") / total
+def places(links: Links, layer: Layer) -> list[tuple[Fused, Place]]:
+    """Every place that a layer may have, with the links around it that are fused."""
+    ties, free = links.around(layer.name)
+    found: list[tuple[Fused, Place]] = []
+    for fused in (frozenset(some) for count in range(len(ties) + 1) for some in combinations(ties, count)):
+        if not links.together(layer.name, fused, free):
+            continue
+        place = _place(links, layer, fused, free)
+        fetched = layer.is_mac and not place.role.fused_weight and links.machine.structure.home("W") is not None
+        if fused and fetched and not place.cut.isdisjoint(IRRELEVANT_DIMS["W"]):
+            found += [(fused, replace(place, keeps=keeps)) for keeps in (True, False)]
+        else:
+            found.append((fused, place))
+    return found
+
+
+def _place(links: Links, layer: Layer, fused: Fused, free: Fused) -> Place:
+    """The place where some links are fused; free ones are where that pays, and take no room."""
+    if not fused and not free:
+        return ON_ITS_OWN
+    workload = links.workload
+    arriving = [edge for edge in workload.producers[layer.name] if (edge.source, edge.target) in fused | free]
+    leaving = [edge for edge in workload.consumers[layer.name] if (edge.source, edge.target) in fused]
+    share = sum(edge.channels for edge in arriving if edge.port == "input") / (layer.dims.G * layer.dims.C)
     weight = float(any(edge.port == "weight" for edge in arriving))
-    read = tuple(_read(workload, layer, edge) for edge in arriving)
-    made = (_made(workload, layer, leaving),) if leaving else ()
-    cut = frozenset(DIMS.index(dim) for dim in _cuts(workload, machine, layer, arriving, leaving))
-    # A finished tensor that everybody may read on chip need not leave it.
-    drained = float(not leaving or len(leaving) < len(workload.consumers[layer.name]))
-    return Place(Role(share, weight, drained, float(bool(leaving))), read, made, cut)
+    # A finished tensor that everybody reads on chip need not leave it.
+    consumers = {(edge.source, edge.target) for edge in workload.consumers[layer.name]}
+    drained = float(not consumers or not consumers <= fused | free)
+    own = [edge for edge in (*arriving, *leaving) if (edge.source, edge.target) in fused]
+    waiting = {edge.source: _read(workload, layer, edge) for edge in own if edge.target == layer.name}
+    passing = {source for source, target in fused if layer.name not in (source, target)}
+    waiting |= {name: _passing(links, layer, name) for name in sorted(passing - {*waiting})}
+    return Place(
+        Role(share, weight, drained, float(bool(leaving))),
+        sum(edge.port == "addend" for edge in arriving),
+        grouped=True,
+        waiting=tuple(waiting.values()),
+        made=_made(workload, layer, leaving) if leaving else None,
+        cut=frozenset(DIMS.index(dim) for dim in _cuts(links, layer, own, lonely=len(fused) == 1)),
+    )
 
 
-def _cuts(
-    workload: Workload, machine: Machine, layer: Layer, arriving: Sequence[Edge], leaving: Sequence[Edge]
-) -> set[str]:
-    """Dims of a layer that a group may cut: those of loops that at least one edge of each kind lets it share."""
+def _cuts(links: Links, layer: Layer, edges: Sequence[Edge], *, lonely: bool) -> set[str]:
+    """Dims of a layer that a group with some edges may cut; its channels only in a group of two."""
     free = set(SHARED_LOOPS)
-    for edges in (arriving, leaving):
-        if edges:
-            free &= set().union(*(_sharable(workload, machine, edge) for edge in edges))
+    for edge in edges:
+        free &= sharable(links.workload, links.machine, edge)
     dims = free - {"X"}
     if layer.dims.G == 1:
         dims.discard("G")
-    if "X" in free and len(arriving) * len(leaving) == 0:
-        dims.add("C" if arriving else "K")
+    if "X" in free and lonely:
+        dims |= {"C" if edge.target == layer.name else "K" for edge in edges}
     return dims
 
 
-def _sharable(workload: Workload, machine: Machine, edge: Edge) -> set[str]:
+def sharable(workload: Workload, machine: Machine, edge: Edge) -> set[str]:
     """Loops that a group with an edge may share."""
     found = barriers(workload, (edge.source, edge.target), [edge], online_softmax=machine.online_softmax)
     barred = {loop for barrier in found for loop in barrier.loops}
@@ -143,24 +262,42 @@ def _sharable(workload: Workload, machine: Machine, edge: Edge) -> set[str]:
 def _read(workload: Workload, layer: Layer, edge: Edge) -> Buffer:
     """The buffer of a fused operand."""
     source = workload[edge.source]
-    shared = _shared_dims(source, layer)
+    shared = [(d, layer.dims[d]) for d in (N, G) if source.dims[d] == layer.dims[d] > 1]
     if source.dims.K == layer.dims.C:
-        shared[C] = layer.dims.C
-    stride, halo = (layer.stride, _halo(layer)) if edge.port == "input" else ((1, 1), (0, 0))
-    return Buffer(source.stored, None, stride, halo, source.dims.N * source.channels, shared)
+        shared.append((C, layer.dims.C))
+    halo = _halo(layer) if edge.port == "input" else (0, 0)
+    values = source.dims.N * source.channels
+    return Buffer(source.stored, (_step(edge, workload),), _image(source), halo, values, tuple(shared))
+
+
+def _passing(links: Links, layer: Layer, name: str) -> Buffer:
+    """The buffer of a tensor that waits for a layer further on."""
+    workload, source, path = links.workload, links.workload[name], links.path(name, layer.name)
+    edges = [
+        next(edge for edge in workload.producers[target] if edge.source == before) for target, before in pairwise(path)
+    ]
+    shared = tuple((d, layer.dims[d]) for d in (N, G) if all(workload[x].dims[d] == layer.dims[d] > 1 for x in path))
+    steps = tuple(_step(edge, workload) for edge in edges)
+    halo = _halo(workload[edges[-1].target]) if edges[-1].port == "input" else (0, 0)
+    return Buffer(source.stored, steps, _image(source), halo, source.dims.N * source.channels, shared)
+
+
+def _step(edge: Edge, workload: Workload) -> Step:
+    source = workload[edge.source]
+    stride = workload[edge.target].stride if edge.port == "input" else (1, 1)
+    return Step(stride, source.stored, _image(source))
+
+
+def _image(layer: Layer) -> tuple[int, int]:
+    return layer.dims.P, layer.dims.Q
 
 
 def _made(workload: Workload, layer: Layer, leaving: Sequence[Edge]) -> Buffer:
-    """The buffer of the layer's own output: the halo is that of the consumer that needs least."""
+    """The buffer of the layer's own output: the halo is that of the consumer that needs most."""
     halos = [_halo(workload[edge.target]) if edge.port == "input" else (0, 0) for edge in leaving]
-    halo = min(rows for rows, _ in halos), min(cols for _, cols in halos)
-    shared = {d: size for d, size in ((N, layer.dims.N), (G, layer.dims.G), (K, layer.dims.K)) if size > 1}
-    computed = layer.dims.P, layer.dims.Q
-    return Buffer(layer.stored, computed, (1, 1), halo, layer.dims.N * layer.channels, shared)
-
-
-def _shared_dims(source: Layer, layer: Layer) -> dict[int, int]:
-    return {d: layer.dims[d] for d in (N, G) if source.dims[d] == layer.dims[d] > 1}
+    halo = max(rows for rows, _ in halos), max(cols for _, cols in halos)
+    shared = tuple((d, layer.dims[d]) for d in (N, G, K) if layer.dims[d] > 1)
+    return Buffer(layer.stored, None, _image(layer), halo, layer.dims.N * layer.channels, shared)
 
 
 def _halo(consumer: Layer) -> tuple[int, int]:

@@ -1,15 +1,14 @@
 r"""What is proven of the energies and times that something can have: a region of the (E, T) plane above lines.
 
 Each line says that :math:`a\, E + b\, T \ge v` at prices a of a pJ and b of a cycle. The region above several lines is
-convex; so is a sum of such regions, whose corners are sums of corners, edge by edge in the order of their slopes. As
-E*T is quasi-concave, its least value over a region is at a corner.
+convex, and as E*T is quasi-concave, its least value there is at a corner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
-from math import inf, log, sqrt
+from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,10 +34,6 @@ class Corner(NamedTuple):
     right: Line
 
 
-Region = tuple[Sequence[Corner], float]
-"""Corners from the least time to the least energy, and how often the region is added up."""
-
-
 def slope(weights: Weights) -> float:
     """How many cycles a pJ is worth."""
     return weights[0] / weights[1] if weights[1] else inf
@@ -48,12 +43,6 @@ def apart(one: Weights, other: Weights) -> float:
     """How much two ratios of prices differ."""
     a, b = slope(one), slope(other)
     return 0.0 if a == b else inf if min(a, b) == 0 or max(a, b) == inf else abs(log(a / b))
-
-
-def between(one: Weights, other: Weights, inside: Weights) -> Weights:
-    """Prices whose ratio is the geometric mean of two; where only one of two things has a price, those inside."""
-    (a, b), (c, d) = one, other
-    return (sqrt(a * c), sqrt(b * d)) if a * b * c * d else inside
 
 
 def weighed(point: Point, weights: Weights) -> float:
@@ -82,21 +71,6 @@ def raised(lines: Iterable[Line], line: Line) -> tuple[Line, ...]:
 def support(lines: Iterable[Line], weights: Weights) -> float:
     """What the points above lines cost at least at any prices."""
     return min(weighed(corner.point, weights) for corner in corners(lines))
-
-
-def sums(regions: Sequence[Region]) -> Iterator[tuple[Point, tuple[int, ...]]]:
-    """The corners of a sum of regions, and which corner of each they are made of."""
-    at = [0] * len(regions)
-    energy_pj, cycles = (sum(mine[0].point[k] * times for mine, times in regions) for k in (0, 1))
-    yield (energy_pj, cycles), tuple(at)
-    edges = [(slope(corner.right.weights), i) for i, (mine, _) in enumerate(regions) for corner in mine[:-1]]
-    for _, i in sorted(edges):
-        mine, times = regions[i]
-        before, after = mine[at[i]].point, mine[at[i] + 1].point
-        energy_pj += (after[0] - before[0]) * times
-        cycles += (after[1] - before[1]) * times
-        at[i] += 1
-        yield (energy_pj, cycles), tuple(at)
 
 
 def _meet(one: Line, other: Line) -> Point:

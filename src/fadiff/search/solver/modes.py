@@ -1,0 +1,271 @@
+r"""Neighbours agree: a linear program over the modes of all layers, below which no schedule is.
+
+A *mode* of a layer is a place and a box of shared trips. A schedule puts every layer into one mode, and the two ends of
+every tensor agree: it is fused in both or in neither, and under the same trips. So with :math:`c_{vm}` a lower bound of
+layer v in mode m, any schedule costs at least
+
+.. math:: \min_{x \ge 0} \sum c_{vm} x_{vm}, \quad \sum_m x_{vm} = 1, \quad
+    \sum_{m\ fuses\ (u,v)\ in\ box} x_{um} = \sum_{m\ fuses\ (u,v)\ in\ box} x_{vm}
+
+Two more things hold of every group: buffers with a halo are there all the time, and it has one sink. For any prices y
+of all these statements (not negative for inequalities) a schedule costs at least :math:`\sum_v \min_m (c_{vm} - (A^T
+y)_{vm})`. That sum is what is claimed, with the prices that the solver returns: it holds however well it was solved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import permutations
+from math import isqrt, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
+from scipy.sparse import csc_array, vstack  # pyright: ignore[reportUnknownVariableType]
+
+from fadiff.hardware import Memory
+from fadiff.schedule.ir import SHARED_LOOPS
+from fadiff.schedule.nest import RELEVANT_DIMS
+from fadiff.search.solver.grid import Cells
+from fadiff.search.solver.place import Fused
+from fadiff.search.solver.sharing import Box, Tilings, halves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from jaxtyping import Float
+
+    from fadiff.hardware import Machine
+    from fadiff.schedule import Schedule
+    from fadiff.search.solver.parts import Tile
+    from fadiff.search.solver.place import Links, Place
+    from fadiff.workload import Layer
+
+
+class Mode(NamedTuple):
+    """What a layer may be in a schedule."""
+
+    layer: int
+    place: int
+    """Its number among the layer's places."""
+    fused: Fused
+    """Links around it that are fused, as far as its places tell them apart."""
+    box: int | None
+    """The number of the box of trips; None without a group."""
+    tile: Tile
+
+
+class Agreed(NamedTuple):
+    """What the program says."""
+
+    share: Float[np.ndarray, " modes"]
+    """How much of a layer is in each of its modes."""
+    cost: Float[np.ndarray, " modes"]
+    reduced: Float[np.ndarray, " modes"]
+    """Costs after the prices of what holds of schedules."""
+    least: Float[np.ndarray, " layers"]
+    """Of these, the least of each layer: their sum is the bound."""
+
+
+@dataclass
+class Modes:
+    """The modes of all layers of a network, and boxes of trips that they agree on."""
+
+    links: Links
+    places: Sequence[Sequence[tuple[Fused, Place]]]
+    """Of each layer."""
+    boxes: list[Box] = field(default_factory=list[Box])
+    modes: list[Mode] = field(default_factory=list[Mode])
+
+    def __post_init__(self) -> None:
+        self.tilings = Tilings(self.links)
+        self.boxes = self.tilings.everything
+        self._tied = {
+            layer.name: Fused().union(*(fused for fused, _ in found))
+            for layer, found in zip(self.links.workload.layers, self.places, strict=True)
+        }
+        self._tiles: dict[tuple[int, int, Box], Tile | None] = {}
+        self._make()
+
+    def _make(self) -> None:
+        layers = self.links.workload.layers
+        self.modes = [mode for i, layer in enumerate(layers) for mode in self._of(i, layer)]
+        self.owner = np.array([mode.layer for mode in self.modes])
+        self.sums: Any = csc_array((np.ones(len(self.modes)), (self.owner, np.arange(len(self.modes)))))
+        self.ties = self._table(self._agreements())
+        self.limits = self._table((*self._rooms(), *self._sinks()))
+
+    def _of(self, number: int, layer: Layer) -> list[Mode]:
+        """The modes of a layer."""
+        found: list[Mode] = []
+        for i, (fused, place) in enumerate(self.places[number]):
+            if not fused:
+                least = [1 if place.grouped and d in place.cut else size for d, size in enumerate(layer.dims)]
+                tile = tuple(Cells((low,), (size,)) for low, size in zip(least, layer.dims, strict=True))
+                found.append(Mode(number, i, fused, None, tile))
+                continue
+            for b, box in enumerate(self.boxes):
+                # Where no weights come again, there is nothing to keep.
+                if place.keeps and all(box[SHARED_LOOPS.index(loop)][0] == 1 for loop in "NPQ"):
+                    continue
+                key = number, i, box
+                if key not in self._tiles:
+                    self._tiles[key] = self.tilings.tile(layer, fused, place, box)
+                if (tile := self._tiles[key]) is not None:
+                    found.append(Mode(number, i, fused, b, tile))
+        return found
+
+    def _table(self, entries: Iterable[tuple[object, int, float]]) -> Any:  # noqa: ANN401  (a sparse array)
+        """Rows of coefficients, by any key, of the modes."""
+        row_of: dict[object, int] = {}
+        found = [(row_of.setdefault(key, len(row_of)), column, value) for key, column, value in entries]
+        rows, columns, values = zip(*found, strict=True) if found else ((), (), ())
+        return csc_array((values, (rows, columns)), shape=(len(row_of), len(self.modes)))
+
+    def _grouped(self) -> Iterator[tuple[int, Mode, str]]:
+        """Modes in groups, with their numbers and layers."""
+        for column, mode in enumerate(self.modes):
+            if mode.box is not None:
+                yield column, mode, self.links.workload.layers[mode.layer].name
+
+    def _agreements(self) -> Iterator[tuple[object, int, float]]:
+        """Of each fused link and box, the layer that makes the tensor agrees with the one that reads it, and with those
+        that it passes: equations."""
+        for column, mode, name in self._grouped():
+            for link in mode.fused:
+                source, target = link
+                others = (target, *self.links.passed[link]) if name == source else (name,)
+                for other in others:
+                    if link in self._tied[source] and link in self._tied[other]:
+                        yield (link, other, mode.box), column, 1.0 if name == source else -1.0
+
+    def _rooms(self) -> Iterator[tuple[object, int, float]]:
+        """In each box, buffers that are always there and weights that are kept take no more room than groups have when
+        their sinks run, one for each group: at most 0.
+
+        Only where places tell all links apart, so that every group has a sink among the modes.
+        """
+        machine, layers = self.links.machine, self.links.workload.layers
+        structure, bits = machine.structure, machine.bits
+        if structure.fuses is None or any(self.links.around(layer.name)[1] for layer in layers):
+            return
+        fusing, home = _usable_bytes(machine, structure.fuses), structure.home("W")
+        lanes = 1 if home is None else prod(axis.size for axis in machine.axes[: len(structure.axes_between(-1, home))])
+        for column, mode, name in self._grouped():
+            place, dims = self.places[mode.layer][mode.place][1], layers[mode.layer].dims
+            always = place.retained_bytes(mode.tile, dims, bits.O)
+            kept = prod(mode.tile[d].low[0] for d in RELEVANT_DIMS["W"]) * bits.W / 8 / lanes if place.keeps else 0.0
+            if home == structure.fuses:
+                always += kept
+            elif home is not None and (kept or not _feeds(name, mode)):
+                yield (mode.box, "weights"), column, kept / _usable_bytes(machine, home) - (not _feeds(name, mode))
+            if not _feeds(name, mode):
+                always -= fusing - place.passing_bytes(mode.tile, dims, bits.O)
+            if always:
+                yield (mode.box, "buffers"), column, always / fusing
+
+    def _sinks(self) -> Iterator[tuple[object, int, float]]:
+        """A group has one sink: of two consumers of a tensor, neither of which comes after the other, both feed others:
+        at most 0."""
+        for column, mode, name in self._grouped():
+            read = [target for source, target in mode.fused if source == name]
+            for one, other in permutations(read, 2):
+                if not self.links.ordered(one, other):
+                    yield (name, one, other, mode.box), column, 1.0
+            for source, target in mode.fused:
+                if target == name and _feeds(name, mode):
+                    for sibling in self.links.readers(source):
+                        if not self.links.ordered(name, sibling):
+                            yield (source, name, sibling, mode.box), column, -1.0
+
+    def agree(self, cost: Float[np.ndarray, " modes"]) -> Agreed:
+        """The cheapest modes under which neighbours agree; `cost` is that of all runs of a layer, inf if impossible."""
+        possible = np.isfinite(cost)
+        layers = len(self.links.workload.layers)
+        scale = float(cost[possible].max())
+        equations: Any = vstack([self.sums, self.ties], format="csc")  # pyright: ignore[reportUnknownVariableType]
+        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
+            cost[possible] / scale,
+            A_eq=equations[:, possible],
+            b_eq=np.append(np.ones(layers), np.zeros(self.ties.shape[0])),
+            A_ub=self.limits[:, possible],
+            b_ub=np.zeros(self.limits.shape[0]),
+            method="highs",
+        )
+        share, reduced = np.zeros(len(cost)), cost
+        if solved.x is not None:
+            share[possible] = solved.x
+            prices = np.asarray(solved.eqlin.marginals)[layers:] * scale
+            of_limits = np.minimum(solved.ineqlin.marginals, 0) * scale
+            reduced = cost - self.ties.T @ prices - self.limits.T @ of_limits
+        least = np.full(layers, np.inf)
+        np.minimum.at(least, self.owner, reduced)
+        return Agreed(share, cost, reduced, least)
+
+    def disagreements(self, meant: Sequence[tuple[Mode, Tile]]) -> dict[int, tuple[int, int]]:
+        """Boxes in which two ends of a fused link mean different trips, by the tiles of their cheapest mappings: at
+        which loop, and after how many trips, each is to be parted."""
+        layers, found = self.links.workload.layers, dict[int, tuple[int, int]]()
+        by_name = {(layers[mode.layer].name, mode.box): (mode, tile) for mode, tile in meant}
+        for first, second in self.links.passed:
+            for number, box in enumerate(self.boxes):
+                ends = [by_name[name, number] for name in (first, second) if (name, number) in by_name]
+                if len(ends) < 2 or number in found or not all((first, second) in mode.fused for mode, _ in ends):
+                    continue
+                for loop, (low, high) in enumerate(box):
+                    if low == high:
+                        continue
+                    trips = [self._trips(mode, tile, number, loop) for mode, tile in ends]
+                    last, next_ = min(most for _, most in trips), max(least for least, _ in trips)
+                    if last < next_:
+                        found[number] = loop, max(last, isqrt(last * (next_ - 1)))
+                        break
+        return found
+
+    def _trips(self, mode: Mode, tile: Tile, number: int, loop: int) -> tuple[int, int]:
+        """From how many to how many trips of a loop a mode's tile can have."""
+        layer = self.links.workload.layers[mode.layer]
+        d = self.tilings.dim(layer, mode.fused, SHARED_LOOPS[loop])
+        return self.tilings.trips(layer, mode.fused, self.boxes[number], loop, tile[d])
+
+    def part(self, cuts: Mapping[int, tuple[int, int]]) -> None:
+        """Part boxes of trips in two, each up to so many trips of a loop and more."""
+        for number in sorted(cuts, reverse=True):
+            self.boxes[number : number + 1] = halves(self.boxes[number], *cuts[number])
+        self._make()
+
+    def of_schedule(self, schedule: Schedule) -> list[int]:
+        """The modes of a schedule's layers, as far as it is known what they keep: the cheapest ones come first."""
+        found: list[int] = []
+        layers = self.links.workload.layers
+        groups = {name: frozenset(group.layers) for group in schedule.groups for name in group.layers}
+        for i, layer in enumerate(layers):
+            fused = frozenset(link for link in self._tied[layer.name] if groups[layer.name].issuperset(link))
+            trips = schedule.group_of[layer.name].trips
+            mine = np.flatnonzero(self.owner == i)
+            found += [
+                next(
+                    (
+                        int(column)
+                        for column in mine
+                        if self.modes[column].fused == fused and self._holds(self.modes[column].box, trips)
+                    ),
+                    int(mine[0]),
+                )
+            ]
+        return found
+
+    def _holds(self, number: int | None, trips: Sequence[int]) -> bool:
+        """Whether trips are in a box."""
+        return number is None or all(low <= t <= high for t, (low, high) in zip(trips, self.boxes[number], strict=True))
+
+
+def _feeds(name: str, mode: Mode) -> bool:
+    """Whether a layer's group goes on after it."""
+    return any(source == name for source, _ in mode.fused)
+
+
+def _usable_bytes(machine: Machine, node: int) -> float:
+    memory = machine.nodes[node]
+    assert isinstance(memory, Memory)
+    return float(memory.usable_bytes)

@@ -1,0 +1,114 @@
+"""A layer's mappings in parts: what branch and bound knows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.search.solver.closing import Lanes
+from fadiff.search.solver.decode import Extents
+from fadiff.search.solver.grid import Cells, Grid
+from fadiff.search.solver.region import Line
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+Term = tuple[int, str]
+"""A term of the time: a memory (its node) and which of its accesses; computing is that of no memory."""
+COMPUTING: Term = (-1, "steps")
+Shares = dict[Term, float]
+NOTHING = (Line((1.0, 0.0), 0.0), Line((0.0, 1.0), 0.0))
+"""All that is known of energy and time at first."""
+Tile = tuple[Cells, ...]
+"""By dim, one cell."""
+Wanted = tuple[int, Tile]
+"""A place, by its number, and the tiles of interest."""
+
+
+class Seen(NamedTuple):
+    """A chain that was the cheapest at some shares."""
+
+    energy_pj: float
+    terms: Shares
+    """Cycles of each term."""
+    extents: dict[tuple[int, int], int]
+    """By node and dim: the cell."""
+
+
+class Candidate(NamedTuple):
+    """A chain that may be a mapping of about its cost."""
+
+    certain: bool
+    """Whether its lanes are known, not only a range of them."""
+    cost: float
+    extents: Extents
+
+    @property
+    def promise(self) -> tuple[bool, float]:
+        """By which the best come first."""
+        return not self.certain, self.cost
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a layer's mappings: in one place, lanes and tiles within boxes, extents within a grid."""
+
+    place: int
+    """Its number among those of the layer."""
+    tile: Tile
+    """The extents in one shared iteration."""
+    lanes: Lanes
+    grid: Grid
+    shares: Shares
+    cuts: tuple[Seen, ...] = ()
+    """The cheapest chains so far."""
+    lines: tuple[Line, ...] = NOTHING
+    """What is proven of it, or of a part that it was in."""
+    settled: bool = False
+    """Whether it cannot be improved at the prices it was last looked at."""
+
+
+class Known:
+    """All mappings of a layer in parts, and what is known of each at some prices."""
+
+    def __init__(self, parts: Sequence[Part], values: Sequence[float]) -> None:
+        self.parts = list(parts)
+        self._table = np.empty((len(parts), 18))
+        self._fill(0, parts, values)
+
+    def _fill(self, start: int, parts: Sequence[Part], values: Sequence[float]) -> None:
+        """Rows of the table: the place, the ends of the tile by dim, the bound."""
+        for i, (part, value) in enumerate(zip(parts, values, strict=True), start):
+            self._table[i, 0] = part.place
+            self._table[i, 1:9] = [cell.low[0] for cell in part.tile]
+            self._table[i, 9:17] = [cell.high[0] for cell in part.tile]
+            self._table[i, 17] = value
+
+    @property
+    def value(self) -> Float[np.ndarray, " parts"]:
+        """What each part costs at least."""
+        return self._table[: len(self.parts), 17]
+
+    def meets(self, wanted: Sequence[Wanted]) -> Bool[np.ndarray, "wanted parts"]:
+        """Which parts have tiles of interest."""
+        table = self._table[: len(self.parts)]
+        least, most = (np.array([[getattr(c, end)[0] for c in tile] for _, tile in wanted]) for end in ("low", "high"))
+        place = np.array([number for number, _ in wanted])
+        met = place[:, None] == table[:, 0]
+        for d in range(8):
+            if least[:, d].min() != most[:, d].max() or table[:, 1 + d].min() != table[:, 9 + d].max():
+                met &= (table[:, 1 + d] <= most[:, d, None]) & (least[:, d, None] <= table[:, 9 + d])
+        return met
+
+    def replace(self, number: int, parts: Sequence[Part], values: Sequence[float]) -> None:
+        """Put parts in the place of one."""
+        more = len(parts) - 1
+        while len(self.parts) + more > len(self._table):
+            self._table = np.concatenate([self._table, np.empty_like(self._table)])
+        self._fill(number, parts[:1], values[:1])
+        self._fill(len(self.parts), parts[1:], values[1:])
+        self.parts[number] = parts[0]
+        self.parts += parts[1:]

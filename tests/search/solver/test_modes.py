@@ -1,0 +1,128 @@
+"""Modes of layers: what a group forces on its layers, tiles under shared trips, and the program in which all agree."""
+
+import numpy as np
+import pytest
+
+from fadiff import load_machine
+from fadiff.schedule import Group, Trips
+from fadiff.schedule.ir import SHARED_LOOPS
+from fadiff.schedule.tiling import group_tiling, inner_edges
+from fadiff.search.solver.modes import Modes
+from fadiff.search.solver.place import Links, places
+from fadiff.search.solver.sharing import Tilings, halves
+from fadiff.workload.layer import DIMS
+from search.networks import add, mac, network
+
+MACHINE = load_machine("gemmini-small")
+CHAIN = network(mac("a", "K4 C4 P12 Q6 R3 S3"), mac("b", "K4 C4 P12 Q6 R3 S3", "a"), mac("c", "K4 C4 P12 Q6", "b"))
+BLOCK = network(
+    mac("a", "K4 C4 P8 Q8"),
+    mac("b", "K4 C4 P8 Q8 R3 S3", "a"),
+    mac("c", "K4 C4 P8 Q8", "b"),
+    add("s", "K4 P8 Q8", "c", "a"),
+)
+FORK = network(mac("a", "K4 C4 P8 Q8"), mac("b", "K4 C4 P8 Q8", "a"), mac("c", "K4 C4 P8 Q8", "a"))
+
+
+def modes_of(workload) -> Modes:
+    links = Links(workload, MACHINE)
+    return Modes(links, [places(links, layer) for layer in workload.layers])
+
+
+def fused_sets(workload, name) -> set[frozenset[tuple[str, str]]]:
+    return {fused for fused, _ in places(Links(workload, MACHINE), workload[name])}
+
+
+def test_with_a_tensor_go_the_layers_that_run_between_its_ends():
+    assert Links(BLOCK, MACHINE).passed["a", "s"] == ["b", "c"]
+    # a stays on chip for s only together with b and c, which then are in the group as well.
+    assert frozenset({("a", "s")}) not in fused_sets(BLOCK, "a")
+    assert frozenset({("a", "s"), ("a", "b")}) in fused_sets(BLOCK, "a")
+    assert frozenset({("a", "s"), ("b", "c"), ("c", "s")}) in fused_sets(BLOCK, "c")
+    assert frozenset({("a", "s")}) not in fused_sets(BLOCK, "c")
+
+
+def test_a_tensor_that_passes_a_layer_takes_room_beside_it():
+    found = dict(places(Links(BLOCK, MACHINE), BLOCK["c"]))
+    tile = modes_of(BLOCK).tilings.tile(BLOCK["c"], frozenset(), found[frozenset()], ((1, 1),) * 5)
+    assert tile is not None
+    near = frozenset({("b", "c"), ("c", "s")})
+    without, beside = (found[links].least_bytes(tile, BLOCK["c"].dims, 8) for links in (near, near | {("a", "s")}))
+    assert beside - without == 4 * 8 * 8
+
+
+@pytest.mark.parametrize("workload", [CHAIN, BLOCK], ids=["chain", "block"])
+def test_tiles_under_trips_are_those_of_groups(workload):
+    links = Links(workload, MACHINE)
+    tilings, names = Tilings(links), workload.topological
+    for start in range(len(names)):
+        for stop in range(start + 2, len(names) + 1):
+            run = names[start:stop]
+            fused = inner_edges(workload, run)
+            if {edge.source for edge in fused} != set(run[:-1]):
+                continue
+            for trips in (Trips(P=2), Trips(P=4), Trips(P=3, Q=2), Trips(Q=6)):
+                tiling = group_tiling(workload, run, fused, np.array(trips)[:, None])
+                if not tiling.aligned[0]:
+                    continue
+                box = tuple((count, count) for count in trips)
+                for name in run:
+                    mine = frozenset((e.source, e.target) for e in fused if name in (e.source, e.target))
+                    place = next(place for found, place in places(links, workload[name]) if found >= mine)
+                    cells = tilings.tile(workload[name], mine, place, box)
+                    assert cells is not None
+                    for dim, tile in tiling.tile[name].items():
+                        cell = cells[DIMS.index(dim)]
+                        assert cell.low[0] <= tile[0] <= cell.high[0]
+
+
+def test_layers_that_disagree_cost_what_agreeing_costs():
+    modes = modes_of(FORK)
+    # Each layer would rather be fused than not, but a group has one sink: b and c cannot both follow a.
+    cost = np.array([1.0 if mode.fused else 2.0 for mode in modes.modes])
+    assert modes.agree(cost).least.sum() == pytest.approx(4.0)
+    # Without prices of agreements it would be one each.
+    assert min(cost) * 3 == 3.0
+
+
+def test_a_program_that_all_agree_on_costs_the_sum():
+    modes = modes_of(CHAIN)
+    cost = np.array([1.0 if mode.fused and mode.box == 0 else 2.0 for mode in modes.modes])
+    agreed = modes.agree(cost)
+    assert agreed.least.sum() == pytest.approx(3.0)
+    assert agreed.share[cost == 1].sum() == pytest.approx(3.0)
+
+
+def test_neighbours_that_mean_other_trips_part_their_box():
+    modes = modes_of(CHAIN)
+    number = next(i for i, box in enumerate(modes.boxes) if dict(zip(SHARED_LOOPS, box, strict=True))["P"][0] > 1)
+    link = frozenset({("a", "b")})
+    ends = [next(m for m in modes.modes if m.layer == i and m.fused == link and m.box == number) for i in (0, 1)]
+    tilings, trips = modes.tilings, (3, 6)
+    meant = []
+    for mode, count in zip(ends, trips, strict=True):
+        box = list(modes.boxes[number])
+        box[SHARED_LOOPS.index("P")] = (count, count)
+        layer = CHAIN.layers[mode.layer]
+        place = modes.places[mode.layer][mode.place][1]
+        meant.append((mode, tilings.tile(layer, mode.fused, place, tuple(box))))
+    loop, after = modes.disagreements(meant)[number]
+    assert SHARED_LOOPS[loop] == "P"
+    assert trips[0] <= after < trips[1]
+    before = len(modes.boxes)
+    modes.part({number: (loop, after)})
+    assert len(modes.boxes) == before + 1
+
+
+def test_halves_of_a_box_are_the_box():
+    low, high = halves(((1, 1), (1, 1), (2, 56), (1, 1), (1, 1)), 2)
+    assert (low[2], high[2]) == ((2, 10), (11, 56))
+
+
+def test_the_modes_of_a_schedule_are_found():
+    modes = modes_of(CHAIN)
+    from fadiff import greedy
+
+    schedule = greedy(CHAIN, MACHINE)
+    assert all(not modes.modes[i].fused for i in modes.of_schedule(schedule))
+    assert schedule.groups[0] == Group(("a",))
