@@ -172,7 +172,7 @@ def search(
     check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
     incumbent = Incumbent(settings.objective)
-    first = incumbent.offer(greedy(workload, machine))
+    first = incumbent.offer(greedy(workload, machine, settings.deadline))
     if first is None:
         raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
     incumbent.found = None

@@ -2,20 +2,23 @@
 
 A mapping starts with every loop at the first memory, once with the array as full as it gets and once with an empty one.
 A step takes a prime factor of a dim from there to a node further in, with any order of the loops that stay; of all
-steps that fit, the one with the lowest energy x latency of the layer is taken. All steps of all different layers are
+steps that fit, the one with the lowest energy x latency of the layer is taken. All steps of many different layers are
 priced in one batched call.
 """
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
+import jax
 import numpy as np
 
 from fadiff.errors import FadiffError
 from fadiff.schedule import Group, Schedule
 from fadiff.search.exact.assemble import to_mapping
-from fadiff.search.exact.climb import Mapped, Moves, best_of, moved, price
+from fadiff.search.exact.climb import Mapped, Moves, Rows, best_of, moved, price
 from fadiff.search.exact.conditions import NO_MOVE, Condition, Task, as_moves, order_moves
 from fadiff.search.exact.menus import Start, full_array, outermost
 from fadiff.search.space import prime_factors, settle
@@ -31,39 +34,50 @@ if TYPE_CHECKING:
 
 LARGEST_PRIME = 47
 """Primes above do not move in one step: tiles that large are reached by others."""
+LAYERS_AT_ONCE = 24
+"""Different layers that are priced in one call: as many as fit in a processor's cache."""
 
 
-def greedy(workload: Workload, machine: Machine) -> Schedule:
-    """A legal schedule without fusion, in about a second."""
+def greedy(workload: Workload, machine: Machine, deadline: float = float("inf")) -> Schedule:
+    """A legal schedule without fusion: a few milliseconds for each different layer.
+
+    Layers that are not reached by the deadline, on the clock of `time.monotonic`, keep tiles of one value.
+    """
     task = Task(workload, machine, dtype=np.float64)
     conditions = {layer.name: task.alone(layer.name) for layer in workload.layers if layer.is_mac}
     different = list(dict.fromkeys(conditions.values()))
-    found = _climb(task, different) if different else {}
+    found: dict[Condition, Mapping] = {}
+    for start in range(0, len(different), LAYERS_AT_ONCE):
+        found |= _climb(task, different[start : start + LAYERS_AT_ONCE], deadline)
     mappings = {name: found[condition] for name, condition in conditions.items()}
     groups = tuple(Group((name,)) for name in workload.topological)
     return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"})
 
 
-def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Mapping]:
+def _climb(task: Task, conditions: list[Condition], deadline: float) -> dict[Condition, Mapping]:
     """A mapping of each layer on its own."""
     rows = task.rows(conditions, [task.all_room] * len(conditions), (1.0, 1.0))
-    tile, moves = rows.fusion.tile, _steps(task, conditions)
+    moves = _steps(task, conditions)
 
-    def priced(factors: Array, order: Array, near: Mapped | None = None) -> Mapped:
+    def priced(rows: Rows, factors: Array, order: Array, near: Mapped | None = None) -> Mapped:
         """Prices near a mapping: relative changes of energy and latency added up."""
         weights = {} if near is None else {"energy_weight": 1 / near.energy_pj, "cycles_weight": 1 / near.cycles}
         weighed = rows._replace(**weights)
         return price(task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)
 
     def climbed(starts: list[Start]) -> Mapped:
-        factors = settle(cast("Array", np.stack([start.factors for start in starts], axis=-1)), tile)
-        best = priced(factors, cast("Array", np.stack([start.order for start in starts], axis=-1)))
-        while True:
-            taken = best_of(priced(*moved(best.factors[:, :, None], best.order[:, None], moves, tile[:, None]), best))
-            better = np.isfinite(taken.price) & (_edp(taken) < _edp(best) * (1 - 1e-9))
-            if not better.any():
-                return best
-            best = _where(better, taken, best)
+        factors = settle(cast("Array", np.stack([start.factors for start in starts], axis=-1)), rows.fusion.tile)
+        best = priced(rows, factors, cast("Array", np.stack([start.order for start in starts], axis=-1)))
+        open_ = np.arange(len(conditions))
+        while open_.size and time.monotonic() < deadline:
+            mine, near = (jax.tree.map(partial(_some, open_), part) for part in (rows, best))
+            steps = moved(near.factors[:, :, None], near.order[:, None], moves, mine.fusion.tile[:, None])
+            taken = best_of(priced(mine, *steps, near))
+            better = np.isfinite(taken.price) & (_edp(taken) < _edp(near) * (1 - 1e-9))
+            for all_, new in zip(best, taken, strict=True):
+                np.asarray(all_)[..., open_[better]] = np.asarray(new)[..., better]
+            open_ = open_[better]
+        return best
 
     filled = climbed([full_array(task, condition) for condition in conditions])
     best = climbed([outermost(task)] * len(conditions))
@@ -72,6 +86,10 @@ def _climb(task: Task, conditions: list[Condition]) -> dict[Condition, Mapping]:
         raise FadiffError(_too_large(task, conditions[stuck], best.running[:, stuck]))
     best = _where(np.isfinite(filled.price) & (_edp(filled) < _edp(best)), filled, best)
     return {condition: to_mapping(task, condition, best, i) for i, condition in enumerate(conditions)}
+
+
+def _some(rows: np.ndarray, values: Array) -> Array:
+    return values[..., rows]
 
 
 def _edp(mapped: Mapped) -> np.ndarray:

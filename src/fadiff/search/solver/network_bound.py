@@ -44,7 +44,7 @@ CLOSE = 0.02
 TOLERANCE = 3e-4
 """A line is good enough where it is so close to the schedule at hand."""
 WALKS_AT_ONCE = 32
-"""Walks before neighbours are asked again."""
+"""Walks before neighbours are asked again; in large networks, through a quarter of the layers."""
 ACTIVE = 1e-3
 """A layer is in a mode with more than this share of it."""
 LEAST_STEP = 1e-6
@@ -223,7 +223,7 @@ class Prover:
         order = np.argsort(-agreed.share[active] * agreed.cost[active], kind="stable")
         looked = [modes[int(i)] for i in active[order]]
         parted = self._part_boxes(weights, looked)
-        stop, before = self.walks + WALKS_AT_ONCE, self.walks
+        stop, before = self.walks + max(WALKS_AT_ONCE, len(looked) // 4), self.walks
         for mode in looked:
             self._look(weights, mode, open_ / float(self._repeat[mode.layer]), deadline)
             if self.walks >= stop:
