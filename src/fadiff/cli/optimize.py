@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PROVEN_GAP = 1e-3
 """A schedule whose bound is so near is proven well enough."""
-PROOF_WALKS = 150
+PROOF_WALKS = 300
 """Walks through each kind of layer after which a proof ends; `fadiff bound` goes on."""
 STOPPED = {
     "done": "The search ran to its end.",

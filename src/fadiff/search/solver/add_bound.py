@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,14 @@ from fadiff.cost.model import layer_costs
 from fadiff.hardware import Memory, pack_machine
 from fadiff.schedule.arrays import Fusion, LayerArrays, MappingArrays
 from fadiff.schedule.nest import Nest
+from fadiff.search.solver.grid import Cells
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtyping import Float
 
     from fadiff.hardware import Machine
     from fadiff.search.driver import Weights
-    from fadiff.search.solver.parts import Wanted
+    from fadiff.search.solver.parts import Rows, Wanted
     from fadiff.search.solver.place import Place
     from fadiff.workload import Layer
 
@@ -35,12 +34,13 @@ class AddBound:
     places: tuple[Place, ...]
     passes: int = 0
     """Nothing has to be walked through."""
+    _known: dict[tuple[int, ...], float] = field(default_factory=dict[tuple[int, ...], float])
 
     def at(self, weights: Weights) -> float:
         """The least of energy and cycles, weighed."""
         return float(self._weighed(weights).min())
 
-    def least(self, weights: Weights, wanted: Sequence[Wanted]) -> Float[np.ndarray, " wanted"]:
+    def least(self, weights: Weights, wanted: Rows) -> Float[np.ndarray, " wanted"]:
         """The same in places, with tiles of interest; inf where buffers do not fit."""
         fuses = self.machine.structure.fuses
         room = inf
@@ -48,8 +48,15 @@ class AddBound:
             memory = self.machine.nodes[fuses]
             assert isinstance(memory, Memory)
             room = memory.usable_bytes
-        held = [self.places[p].least_bytes(tile, self.layer.dims, self.machine.bits.O) for p, tile in wanted]
-        return np.where(np.array(held) > room, inf, self._weighed(weights)[[place for place, _ in wanted]])
+        held = [self._held(tuple(row)) for row in wanted.astype(int).tolist()]
+        return np.where(np.array(held) > room, inf, self._weighed(weights)[wanted[:, 0].astype(int)])
+
+    def _held(self, row: tuple[int, ...]) -> float:
+        """Bytes of buffers while it runs, at least."""
+        if row not in self._known:
+            tile = [Cells((low,), (high,)) for low, high in zip(row[1:9], row[9:], strict=True)]
+            self._known[row] = self.places[row[0]].least_bytes(tile, self.layer.dims, self.machine.bits.O)
+        return self._known[row]
 
     def lowest(self, weights: Weights, wanted: Wanted) -> None:
         """Nothing is left to look at."""

@@ -27,7 +27,19 @@ from fadiff.search.solver.chain import Chain
 from fadiff.search.solver.closing import Closing, Prices
 from fadiff.search.solver.grid import Cells, Grid, doubling_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
-from fadiff.search.solver.parts import COMPUTING, Candidate, Known, Part, Seen, Shares, Term, Wanted
+from fadiff.search.solver.parts import (
+    COMPUTING,
+    NOTHING,
+    Candidate,
+    Known,
+    Part,
+    Rows,
+    Seen,
+    Shares,
+    Term,
+    Wanted,
+    row_of,
+)
 from fadiff.search.solver.place import Place
 from fadiff.search.solver.region import Line, apart, raised, support
 
@@ -92,11 +104,11 @@ class LayerBound:
     def lowest(self, weights: Weights, wanted: Wanted) -> int | None:
         """The number of the part of least bound that has tiles of interest; None where there is none."""
         known = self.known(weights)
-        value = np.where(known.meets([wanted])[0], known.value, inf)
+        value = np.where(known.meets(np.array([row_of(wanted)], dtype=np.float64))[0], known.value, inf)
         lowest = int(value.argmin())
         return lowest if value[lowest] < inf else None
 
-    def least(self, weights: Weights, wanted: Sequence[Wanted]) -> Float[np.ndarray, " wanted"]:
+    def least(self, weights: Weights, wanted: Rows) -> Float[np.ndarray, " wanted"]:
         """Lower bounds of one run in places, with tiles of interest; inf where there are no mappings."""
         known = self.known(weights)
         return np.where(known.meets(wanted), known.value, inf).min(axis=1) * (1 - SAFE)
@@ -110,9 +122,12 @@ class LayerBound:
         value, better = self._look(part, weights, enough)
         value = max(value, before)
         lines = part.lines
+        if lines is NOTHING:
+            # What is known without a walk helps most at other prices.
+            floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
+            lines = tuple(floors) if floors[0].value < inf else lines
         if value < inf:
-            ends = (Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0)))
-            lines = raised((*lines, *ends), Line(weights, value))
+            lines = raised(lines, Line(weights, value))
         better = better or [replace(part, settled=True)]
         alike = [one.lanes is part.lanes and one.tile is part.tile for one in better]
         values = [

@@ -234,25 +234,16 @@ class Modes:
             self.boxes[number : number + 1] = halves(self.boxes[number], *cuts[number])
         self._make()
 
-    def of_schedule(self, schedule: Schedule) -> list[int]:
-        """The modes of a schedule's layers, as far as it is known what they keep: the cheapest ones come first."""
-        found: list[int] = []
-        layers = self.links.workload.layers
+    def of_schedule(self, schedule: Schedule) -> list[list[int]]:
+        """The modes that each layer of a schedule may be in, whatever it keeps."""
+        found: list[list[int]] = [[] for _ in self.links.workload.layers]
         groups = {name: frozenset(group.layers) for group in schedule.groups for name in group.layers}
-        for i, layer in enumerate(layers):
-            fused = frozenset(link for link in self._tied[layer.name] if groups[layer.name].issuperset(link))
-            trips = schedule.group_of[layer.name].trips
-            mine = np.flatnonzero(self.owner == i)
-            found += [
-                next(
-                    (
-                        int(column)
-                        for column in mine
-                        if self.modes[column].fused == fused and self._holds(self.modes[column].box, trips)
-                    ),
-                    int(mine[0]),
-                )
-            ]
+        names = [layer.name for layer in self.links.workload.layers]
+        fused = [frozenset(link for link in self._tied[name] if groups[name].issuperset(link)) for name in names]
+        for column, mode in enumerate(self.modes):
+            trips = schedule.group_of[names[mode.layer]].trips
+            if mode.fused == fused[mode.layer] and self._holds(mode.box, trips):
+                found[mode.layer].append(column)
         return found
 
     def _holds(self, number: int | None, trips: Sequence[int]) -> bool:

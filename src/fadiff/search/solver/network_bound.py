@@ -24,14 +24,17 @@ from fadiff.search.driver import check_energies
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
 from fadiff.search.solver.modes import Agreed, Mode, Modes
+from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import Links, places
 from fadiff.search.solver.region import Corner, Line, apart, corners, weighed
 
 if TYPE_CHECKING:
+    from jaxtyping import Int
+
     from fadiff.cost import Evaluation
     from fadiff.schedule import Schedule
     from fadiff.search.driver import Objective, Weights
-    from fadiff.search.solver.parts import Tile, Wanted
+    from fadiff.search.solver.parts import Rows, Tile
 
 FIRST_LOSS = 0.01
 FIRST_SHARE = 0.6
@@ -95,8 +98,18 @@ class _Told(NamedTuple):
 
     modes: list[Mode]
     agreed: Agreed
-    there: list[int]
-    """The modes of the schedule at hand."""
+    there: list[list[int]]
+    """The modes that each layer of the schedule at hand may be in."""
+
+
+class _Wanted(NamedTuple):
+    """Modes of one kind of layer, and what has to be asked of its bound."""
+
+    bound: LayerBound | AddBound
+    modes: list[int]
+    rows: Rows
+    number: Int[np.ndarray, " modes"]
+    """The row of each mode."""
 
 
 class Prover:
@@ -130,6 +143,7 @@ class Prover:
         self.looks: Counter[Weights] = Counter()
         """How often neighbours were asked at some prices."""
         self._told: dict[Weights, _Told] = {}
+        self._asked: tuple[list[Mode], list[_Wanted]] | None = None
         self._repeat = np.array([layer.repeat for layer in workload.layers], dtype=np.float64)
 
     @property
@@ -199,13 +213,8 @@ class Prover:
         """What neighbours agree on at some prices; their line is drawn."""
         modes = self.modes.modes
         cost = np.empty(len(modes))
-        by_kind: dict[int, list[int]] = {}
-        for i, mode in enumerate(modes):
-            by_kind.setdefault(id(self.kind_of[mode.layer]), []).append(i)
-        for mine in by_kind.values():
-            wanted: dict[Wanted, int] = {}
-            number = [wanted.setdefault((modes[i].place, modes[i].tile), len(wanted)) for i in mine]
-            cost[mine] = self.kind_of[modes[mine[0]].layer].bound.least(weights, list(wanted))[number]
+        for bound, mine, rows, number in self._wanted(modes):
+            cost[mine] = bound.least(weights, rows)[number]
         agreed = self.modes.agree(cost * self._repeat[self.modes.owner])
         told = _Told(modes, agreed, self.modes.of_schedule(self.near.schedule) if weights == self._own else [])
         value = float(told.agreed.least.sum()) * (1 - SAFE)
@@ -213,6 +222,20 @@ class Prover:
             self.lines[weights] = Line(weights, value)
             self._told[weights] = told
         return told
+
+    def _wanted(self, modes: list[Mode]) -> list[_Wanted]:
+        """What is asked of each kind of layer, once for each of its different modes."""
+        if self._asked is None or self._asked[0] is not modes:
+            by_kind: dict[int, list[int]] = {}
+            for i, mode in enumerate(modes):
+                by_kind.setdefault(id(self.kind_of[mode.layer]), []).append(i)
+            found: list[_Wanted] = []
+            for mine in by_kind.values():
+                rows = np.array([row_of((modes[i].place, modes[i].tile)) for i in mine], dtype=np.float64)
+                rows, number = np.unique(rows, axis=0, return_inverse=True)
+                found.append(_Wanted(self.kind_of[modes[mine[0]].layer].bound, mine, rows, number.ravel()))
+            self._asked = modes, found
+        return self._asked[1]
 
     def _improve(self, weights: Weights, deadline: float) -> bool:
         """Look at the modes that layers are in when all agree; whether anything was left to do."""
@@ -269,8 +292,8 @@ class Prover:
         weights = self._own
         spent = self._repeat * (weights[0] * self.near.layer_energy_pj + weights[1] * self.near.layer_cycles)
         there, agreed = self._told[weights].there, self._told[weights].agreed
-        dearer = spent + agreed.reduced[there] - agreed.cost[there] - agreed.least
-        dearer = np.maximum(np.where(np.isfinite(dearer), dearer, 0.0), 0.0)
+        charged = [min(agreed.reduced[i] - agreed.cost[i] for i in mine if agreed.cost[i] < np.inf) for mine in there]
+        dearer = np.maximum(spent + np.array(charged) - agreed.least, 0.0)
         open_ = max(0.0, 2 - self.lines[weights].value)
         if dearer.sum() > 0:
             dearer *= open_ / dearer.sum()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from fadiff.search.solver.closing import Lanes
 from fadiff.search.solver.decode import Extents
@@ -14,7 +15,7 @@ from fadiff.search.solver.grid import Cells, Grid
 from fadiff.search.solver.region import Line
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Bool
 
 Term = tuple[int, str]
 """A term of the time: a memory (its node) and which of its accesses; computing is that of no memory."""
@@ -26,6 +27,8 @@ Tile = tuple[Cells, ...]
 """By dim, one cell."""
 Wanted = tuple[int, Tile]
 """A place, by its number, and the tiles of interest."""
+Rows = Float[np.ndarray, "rows 17"]
+"""Places and tiles as numbers: the place, the lower ends of the tile by dim, and the upper ends."""
 
 
 class Seen(NamedTuple):
@@ -71,6 +74,12 @@ class Part:
     """Whether it cannot be improved at the prices it was last looked at."""
 
 
+def row_of(wanted: Wanted) -> list[int]:
+    """A place and a tile as numbers."""
+    place, tile = wanted
+    return [place, *(cell.low[0] for cell in tile), *(cell.high[0] for cell in tile)]
+
+
 class Known:
     """All mappings of a layer in parts, and what is known of each at some prices."""
 
@@ -80,11 +89,9 @@ class Known:
         self._fill(0, parts, values)
 
     def _fill(self, start: int, parts: Sequence[Part], values: Sequence[float]) -> None:
-        """Rows of the table: the place, the ends of the tile by dim, the bound."""
+        """Rows of the table: place and tile, and the bound."""
         for i, (part, value) in enumerate(zip(parts, values, strict=True), start):
-            self._table[i, 0] = part.place
-            self._table[i, 1:9] = [cell.low[0] for cell in part.tile]
-            self._table[i, 9:17] = [cell.high[0] for cell in part.tile]
+            self._table[i, :17] = row_of((part.place, part.tile))
             self._table[i, 17] = value
 
     @property
@@ -92,15 +99,15 @@ class Known:
         """What each part costs at least."""
         return self._table[: len(self.parts), 17]
 
-    def meets(self, wanted: Sequence[Wanted]) -> Bool[np.ndarray, "wanted parts"]:
+    def meets(self, wanted: Rows) -> Bool[np.ndarray, "wanted parts"]:
         """Which parts have tiles of interest."""
         table = self._table[: len(self.parts)]
-        least, most = (np.array([[getattr(c, end)[0] for c in tile] for _, tile in wanted]) for end in ("low", "high"))
-        place = np.array([number for number, _ in wanted])
-        met = place[:, None] == table[:, 0]
+        met = wanted[:, :1] == table[:, 0]
         for d in range(8):
-            if least[:, d].min() != most[:, d].max() or table[:, 1 + d].min() != table[:, 9 + d].max():
-                met &= (table[:, 1 + d] <= most[:, d, None]) & (least[:, d, None] <= table[:, 9 + d])
+            low, high = table[:, 1 + d], table[:, 9 + d]
+            least, most = wanted[:, 1 + d], wanted[:, 9 + d]
+            if least.min() != most.max() or low.min() != high.max():
+                met &= (low <= most[:, None]) & (least[:, None] <= high)
         return met
 
     def replace(self, number: int, parts: Sequence[Part], values: Sequence[float]) -> None:
