@@ -1,4 +1,4 @@
-"""The exact search: on networks small enough to try everything, it finds nearly all there is to find."""
+"""The exact search: on networks small enough to try everything, it finds all there is to find."""
 
 from functools import cache
 
@@ -47,23 +47,6 @@ CHIPS = {
     "tight": sized(GEMMINI, rows=2, cols=2, accumulator=16, scratchpad=24),
     "flat": sized(FLAT, lanes=2, buffer=40, spad=8),
 }
-MISSED = {
-    ("strided", "small"): 1.12,
-    ("products", "tight"): 1.32,
-    ("odd products", "tight"): 1.04,
-    ("convolutions", "tight"): 1.46,
-    ("strided", "tight"): 1.05,
-    ("block", "tight"): 1.23,
-    ("part of a shortcut", "tight"): 1.11,
-    ("odd products", "flat"): 1.05,
-    ("convolutions", "flat"): 1.17,
-    ("strided", "flat"): 1.28,
-    ("block", "flat"): 1.04,
-    ("separable", "flat"): 1.24,
-    ("feed forward", "flat"): 1.03,
-    ("part of a shortcut", "flat"): 1.05,
-}
-"""Where a group fits only to the byte, none of the few mappings that each layer is given may fit beside the others."""
 
 
 def exact(fuse=True, polished=True, starts=16):
@@ -88,12 +71,12 @@ def found(name, chip, objective="edp", **parts):
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_best_of_all_schedules_is_found_or_known_to_be_missed(name, chip):
+def test_the_best_of_all_schedules_is_found(name, chip):
     """Of all cuts into groups, all shared trip counts, and all mappings over the useful nodes and orders."""
     best = least_edp(NETWORKS[name], CHIPS[chip])
     edp = found(name, chip).best.edp_uj_cycles
     assert edp >= best * (1 - 1e-9)
-    assert edp <= best * MISSED.get((name, chip), 1.0001)
+    assert edp <= best * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -1,9 +1,11 @@
 """Modes of layers: what a group forces on its layers, tiles under shared trips, and the program in which all agree."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from fadiff import load_machine
+from fadiff import greedy, load_machine
 from fadiff.schedule import Group, Trips
 from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.schedule.tiling import group_tiling, inner_edges
@@ -120,9 +122,10 @@ def test_halves_of_a_box_are_the_box():
 
 
 def test_the_modes_of_a_schedule_are_found():
-    modes = modes_of(CHAIN)
-    from fadiff import greedy
-
-    schedule = greedy(CHAIN, MACHINE)
-    assert all(not modes.modes[i].fused for i in modes.of_schedule(schedule))
-    assert schedule.groups[0] == Group(("a",))
+    modes, schedule = modes_of(CHAIN), greedy(CHAIN, MACHINE)
+    assert [[modes.modes[i].fused for i in mine] for mine in modes.of_schedule(schedule)] == [[frozenset()]] * 3
+    pair = replace(schedule, groups=(Group(("a", "b"), Trips(P=3)), Group(("c",))))
+    first, second, third = modes.of_schedule(pair)
+    assert {modes.modes[i].fused for i in (*first, *second)} == {frozenset({("a", "b")})}
+    assert all(modes.boxes[modes.modes[i].box or 0][2][0] > 1 for i in (*first, *second))
+    assert [modes.modes[i].fused for i in third] == [frozenset()]

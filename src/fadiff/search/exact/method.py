@@ -19,6 +19,7 @@ import numpy as np
 from fadiff.search.driver import Incumbent, Settings, Status, Weights, price_weights
 from fadiff.search.exact.assemble import Filled, cut, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
+from fadiff.search.exact.every import every_mapping
 from fadiff.search.exact.menus import (
     Hints,
     Menus,
@@ -164,8 +165,15 @@ class ExactSearch:
             part = todo[at : at + _CONDITIONS_PER_STEP]
             if part:
                 self.menus |= grouped(self.task, part, self.weights, self.settings.seed, hints)
+                self._enumerate(part)
             ready = [plan for plan in self.plans if all(c in self.menus for c in plan.conditions)]
             yield from self._cuts(ready, phase)
+
+    def _enumerate(self, conditions: Sequence[Condition]) -> None:
+        """Of small layers, take all mappings worth having."""
+        for condition in conditions:
+            if (every := every_mapping(self.task, condition, self.weights)) is not None:
+                self.menus[condition] = join([self.menus[condition], every])
 
     def known_starts(self) -> Hints:
         """The mappings of every layer on its own, the best first, as starts for its other conditions."""
