@@ -155,3 +155,16 @@ def test_gaps_are_told_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert gap > 0
         assert f"{gap:.2%}" in page
     assert (tmp_path / "results" / "bounds-quick.svg").exists()
+    assert "Table 1" not in page
+
+
+def test_methods_of_table1_are_measured_against_the_bounds(tmp_path: Path):
+    write_csv(tmp_path / "results" / "table1.csv", list(made_up_table1()))
+    cells = [(network, machine) for machine in bounds.MACHINES for network in bounds.NETWORKS]
+    row = {"edp_uj_cycles": 90.0, "bound_edp_uj_cycles": 80.0, "gap": 0.125, "energy_gap": 0.2, "latency_gap": 0.1}
+    row |= {"search_s": 1.0, "proof_s": 1.0}
+    made = [{**Run(*cell, bounds.METHOD, 0, bounds.BUDGET_S)._asdict(), **row} for cell in cells]
+    write_csv(tmp_path / "results" / "bounds.csv", made)
+    gaps = table_after(run(Desk("bounds", tmp_path)).read_text(), "| network, machine | layerwise")
+    assert len(gaps) == 10
+    assert dict(zip(table1.METHODS, gaps["vgg16, gemmini-small"], strict=False))["joint"] == "25.0%"
