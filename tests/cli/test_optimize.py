@@ -216,3 +216,15 @@ def test_a_proof_that_is_interrupted_loses_no_schedule(files, tmp_path: Path, mo
     path = tmp_path / "out.json"
     assert fadiff("optimize", *files, "-o", path).exit_code == 0
     assert load_schedule(path).bound is None
+
+
+def test_a_limit_is_kept_and_proven(files, tmp_path: Path):
+    free = answer("optimize", *files, "--objective", "energy")
+    limit = free["totals"]["cycles"]
+    made = answer("optimize", *files, "--objective", "energy", "--max-latency", limit, "-o", tmp_path / "out.json")
+    assert made["totals"]["cycles"] <= limit
+    assert made["totals"]["energy_pj"] == free["totals"]["energy_pj"]
+    assert made["gap_within_limits"] >= 0
+    assert f"--max-latency {limit}" in str(load_schedule(tmp_path / "out.json").made_by["command"])
+    assert "gap_within_limits" not in free
+    assert "no schedule was found" in refusal("optimize", *files, "--max-energy", 1e-9)

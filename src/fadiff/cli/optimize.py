@@ -3,6 +3,7 @@
 import shlex
 import sys
 from dataclasses import asdict, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,17 +17,17 @@ from fadiff.cli.networks import Json, Model
 from fadiff.cli.report import write_report
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
-from fadiff.cli.tables import bytes_text, console, microjoules, print_json, short, table
+from fadiff.cli.tables import bytes_text, console, microjoules, percent, print_json, short, table
 from fadiff.cost import Evaluation, evaluate, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_machine
-from fadiff.schedule.ir import LowerBound
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
     from fadiff.cli.live import LiveDisplay
     from fadiff.search.driver import Result, TracePoint
+    from fadiff.search.solver.network_bound import Bound
 
 PROVEN_GAP = 1e-3
 """A schedule whose bound is so near is proven well enough."""
@@ -59,6 +60,18 @@ def optimize(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same machine: the same schedule.")] = 0,
     restarts: Annotated[str, typer.Option("--restarts", help="Descents that run at once: a number, or auto.")] = "auto",
     objective: Annotated[str, typer.Option("--objective", help="What to minimize: edp, energy or latency.")] = "edp",
+    max_energy: Annotated[
+        float | None,
+        typer.Option(
+            "--max-energy", metavar="UJ", help="Energy that the schedule may take at most.", show_default=False
+        ),
+    ] = None,
+    max_latency: Annotated[
+        float | None,
+        typer.Option(
+            "--max-latency", metavar="CYCLES", help="Cycles that the schedule may take at most.", show_default=False
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the schedule.", show_default=False),
@@ -89,15 +102,18 @@ def optimize(
       fadiff optimize vgg16:batch=4 --hardware eyeriss --budget 30s -o vgg16.json
       fadiff optimize mobilenet_v2 -o mobilenet_v2.json --report mobilenet_v2.html
       fadiff optimize my-network.yaml --hardware my-chip.yaml --objective energy -o mine.json
+      fadiff optimize mobilenet_v1 --objective energy --max-latency 2e6 -o fast-enough.json
       fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
     """
     from fadiff.cli.live import LiveDisplay
+    from fadiff.search.driver import Limits
     from fadiff.search.optimize import ALIASES, PROVEN_METHODS, UNFUSED_METHODS, find_method, parse_duration
     from fadiff.search.optimize import optimize as run
 
     find_method(method)
     seconds = parse_duration(budget)
     check_outputs((output, trace, report), (model, hardware))
+    limits = Limits(inf if max_energy is None else max_energy * 1e6, inf if max_latency is None else max_latency)
     workload = load_model(model, *read_sizes(shape, dim, value))
     machine = load_machine(hardware)
     with LiveDisplay(workload.name, machine.name, seconds, shown=sys.stderr.isatty()) as display:
@@ -109,13 +125,19 @@ def optimize(
             seed=seed,
             restarts=_restarts(restarts),
             objective=objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
+            limits=limits,
             watch=display.update,
         )
         proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped == "done"
-        bound = _proven(result, seconds, objective, display) if proves else None
+        proven = _proven(result, seconds, objective, display) if proves else None
+    bound = None if proven is None else proven.least
+    limited = proven if limits != Limits() else None
+    gap_within = None if limited is None else limited.gap_within(result.best, limits, objective)  # pyright: ignore[reportArgumentType]
     asked: dict[str, str | int] = {"hardware": hardware, "method": method, "budget": budget, "seed": seed}
     asked |= {"objective": objective} if objective != "edp" else {}
     asked |= {"restarts": restarts} if restarts != "auto" else {}
+    asked |= {"max-energy": str(max_energy)} if max_energy is not None else {}
+    asked |= {"max-latency": str(max_latency)} if max_latency is not None else {}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
     made_by = {**result.schedule.made_by, "command": _command(model, asked, sizes)}
     schedule = replace(result.schedule, made_by=made_by, bound=bound)
@@ -133,6 +155,7 @@ def optimize(
         compared = {"greedy": _cost_json(result.greedy), "unfused": _cost_json(result.unfused)}
         made: dict[str, Any] = {"schedule_file": None if output is None else str(output), **summary}
         made["gap"] = costs.gaps.get("edp")
+        made |= {} if gap_within is None else {"gap_within_limits": gap_within}
         made["edges_fused"] = len(best.schedule.fused_edges)
         made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
         print_json(made)
@@ -144,6 +167,8 @@ def optimize(
         out.print(groups_table(costs))
     if reasons:
         out.print(_reasons_table(reasons))
+    if gap_within is not None:
+        out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({objective}).")
     out.print(f"{STOPPED[result.stopped]} {result.seconds:.1f} s.")
     if output is None:
         out.print("Not saved: add -o FILE to keep this schedule.")
@@ -153,18 +178,18 @@ def optimize(
         out.print(f"Report: {report}")
 
 
-def _proven(result: "Result", seconds: float, objective: str, display: "LiveDisplay") -> LowerBound | None:
+def _proven(result: "Result", seconds: float, objective: str, display: "LiveDisplay") -> "Bound | None":
     """What no schedule undercuts, proven in what is left of the time; None where nothing is."""
-    from fadiff.search.solver.network_bound import Bound, prove
+    from fadiff.search.solver.network_bound import prove
 
     if (left := seconds - result.seconds) <= 0:
         return None
 
-    def watch(bound: Bound) -> None:
+    def watch(bound: "Bound") -> None:
         display.proved(bound, bound.gap(result.best), result.seconds)
 
     try:
-        return prove(result.best, left, objective, PROVEN_GAP, PROOF_WALKS, watch).least  # pyright: ignore[reportArgumentType]
+        return prove(result.best, left, objective, PROVEN_GAP, PROOF_WALKS, watch, result.stress)  # pyright: ignore[reportArgumentType]
     except KeyboardInterrupt:
         # Before anything was proven: the schedule is there all the same.
         return None

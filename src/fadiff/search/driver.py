@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from math import log
+from math import inf, log
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fadiff.cost import Evaluation, evaluate
@@ -41,6 +41,21 @@ def score(evaluation: Evaluation, objective: Objective) -> float:
 
 Weights = tuple[float, float]
 """Prices of a pJ and of a cycle."""
+
+
+class Limits(NamedTuple):
+    """What a schedule may take at most."""
+
+    energy_pj: float = inf
+    cycles: float = inf
+
+    def excess(self, evaluation: Evaluation) -> float:
+        """By how much a schedule is over its limits: logarithms of ratios, added up; 0 within them.
+
+        One part in a billion does not count.
+        """
+        over = log(evaluation.energy_pj) - log(self.energy_pj), log(evaluation.cycles) - log(self.cycles)
+        return sum(one for one in over if one > 1e-9)
 
 
 def price_weights(evaluation: Evaluation, objective: Objective) -> Weights:
@@ -85,12 +100,15 @@ class Incumbent:
     """The best legal schedule so far."""
 
     objective: Objective
+    limits: Limits = Limits()
     best: Evaluation | None = None
     unfused: Evaluation | None = None
     """The best schedule so far that fuses nothing."""
     found: Evaluation | None = None
     """The best schedule that the method itself offered."""
     offered: int = 0
+    stress: Weights = (1.0, 1.0)
+    """By how much more a pJ and a cycle count than the objective says, so that limits are kept."""
 
     def offer(self, schedule: Schedule) -> Evaluation | None:
         """Score a schedule and keep it where it is the best; None if it is not legal."""
@@ -105,7 +123,11 @@ class Incumbent:
         return evaluation
 
     def _better(self, new: Evaluation, old: Evaluation | None) -> Evaluation:
-        return new if old is None or score(new, self.objective) < score(old, self.objective) else old
+        return new if old is None or self._rank(new) < self._rank(old) else old
+
+    def _rank(self, evaluation: Evaluation) -> tuple[float, float]:
+        """What is within limits comes first, or nearer to them; then the objective decides."""
+        return self.limits.excess(evaluation), score(evaluation, self.objective)
 
 
 @dataclass(frozen=True)
@@ -116,6 +138,7 @@ class Settings:
     restarts: int | None = None
     """Restarts of the method's own kind; None leaves the choice to the method."""
     objective: Objective = "edp"
+    limits: Limits = Limits()
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 
@@ -140,6 +163,8 @@ class Result:
     seconds: float
     stopped: Literal["done", "budget", "interrupt"]
     trace: list[TracePoint] = field(default_factory=list[TracePoint])
+    stress: Weights = (1.0, 1.0)
+    """By how much more a pJ and a cycle had to count than the objective says, so that limits were kept."""
 
     @property
     def schedule(self) -> Schedule:
@@ -171,7 +196,7 @@ def search(
     began = time.monotonic()
     check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
-    incumbent = Incumbent(settings.objective)
+    incumbent = Incumbent(settings.objective, settings.limits)
     first = incumbent.offer(greedy(workload, machine, settings.deadline))
     if first is None:
         raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
@@ -206,4 +231,4 @@ def search(
     except KeyboardInterrupt:
         stopped = "interrupt"
     best, unfused, seconds = incumbent.best or first, incumbent.unfused or first, time.monotonic() - began
-    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace)
+    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress)

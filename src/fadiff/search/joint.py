@@ -77,6 +77,7 @@ def joint(
         yield from known.fuse("fuse")
     if parts.polish:
         yield from known.polish()
+    yield from known.keep_limits()
     if parts.descent is None:
         return
     if settings.seconds_left < SHORTEST_DESCENT_SECONDS:

@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 
+from fadiff.cost import Evaluation
 from fadiff.errors import FadiffError
 from fadiff.hardware import Machine, load_machine
-from fadiff.search.driver import OBJECTIVES, Incumbent, Method, Objective, Result, Settings, Status, search
+from fadiff.search.driver import OBJECTIVES, Incumbent, Limits, Method, Objective, Result, Settings, Status, search
 from fadiff.workload import Workload, load_model
 
 DEFAULT_BUDGET_SECONDS = 60.0
@@ -71,9 +72,12 @@ def optimize(
     seed: int = 0,
     restarts: int | None = None,
     objective: Objective = "edp",
+    limits: Limits = Limits(),
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
     """Find a schedule of a network on a machine, each given as a value, a name or a file.
+
+    It is the best that was found within the limits of energy and latency, if there are any.
 
     `watch` is called after every step with the status, the incumbent and the seconds so far. Same seed, same machine:
     the same schedule, unless the budget ended the search early (``result.stopped``).
@@ -89,12 +93,32 @@ def optimize(
         raise FadiffError(f"the seed is {seed}: it must not be negative")
     if restarts is not None and restarts < 1:
         raise FadiffError(f"restarts is {restarts}: it is at least 1")
+    if not min(limits) > 0:
+        told = f"{limits.energy_pj * 1e-6:g} uJ and {limits.cycles:g} cycles"
+        raise FadiffError(f"the limits are {told}: they must be positive")
+    if limits != Limits() and ALIASES.get(method, method) not in PROVEN_METHODS:
+        raise FadiffError(f"method {method!r} keeps no limits: use one of {', '.join(sorted(PROVEN_METHODS))}")
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
-    settings = Settings(seed=seed, restarts=restarts, objective=objective)
+    settings = Settings(seed=seed, restarts=restarts, objective=objective, limits=limits)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
+    if limits.excess(found.best):
+        raise FadiffError(_over(found.best, limits))
     made_by = {"version": version("fadiff-scheduler"), "method": ALIASES.get(method, method), "seed": seed}
     return replace(found, best=replace(found.best, schedule=replace(found.schedule, made_by=made_by)))
+
+
+def _over(best: Evaluation, limits: Limits) -> str:
+    """What no schedule was found for."""
+    told = [
+        f"{what} of at most {limit:,.0f} {unit}, the least that was found is {least:,.0f}"
+        for what, limit, least, unit in (
+            ("an energy", limits.energy_pj * 1e-6, best.energy_pj * 1e-6, "uJ"),
+            ("a latency", limits.cycles, best.cycles, "cycles"),
+        )
+        if least > limit
+    ]
+    return f"no schedule was found with {' and '.join(told)}: allow more, or give the search more time"
 
 
 def check_objective(name: str) -> None:

@@ -5,10 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from fadiff import load_model, optimize
 from fadiff.cost import save_schedule
+from fadiff.errors import FadiffError
 from fadiff.hardware import load_machine
 from fadiff.schedule.rules import violations
-from fadiff.search.driver import OBJECTIVES, Settings, search
+from fadiff.search.driver import OBJECTIVES, Limits, Settings, search
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
 from fadiff.search.solver.network_bound import prove
@@ -194,3 +196,39 @@ def test_a_solved_layer_is_as_good_as_is_proven():
     climbed = [point.best_edp_uj_cycles for point in result.trace if point.phase == "map"]
     assert result.best.edp_uj_cycles <= climbed[-1]
     assert prove(result.best, 1e6, gap=0.02, walks=200).gap(result.best) < 0.02
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_limits_are_kept_at_the_least_cost_of_the_objective(share):
+    workload, machine = load_model("mobilenet_v1:size=32"), load_machine("gemmini-small")
+    least, fast = (optimize(workload, machine, objective=objective).best for objective in ("energy", "latency"))
+    limit = fast.cycles + share * (least.cycles - fast.cycles)
+    within = optimize(workload, machine, objective="energy", limits=Limits(cycles=limit))
+    assert within.best.cycles <= limit * (1 + 1e-9)
+    assert least.energy_pj * (1 - 1e-3) <= within.best.energy_pj <= fast.energy_pj * (1 + 1e-9)
+    assert within.stress[1] >= 1
+    bound = prove(within.best, 5.0, "energy", stress=within.stress)
+    assert 0 <= bound.gap_within(within.best, Limits(cycles=limit), "energy") < 0.5
+    # The limit takes schedules away, so the bound within it is no lower.
+    assert bound.gap_within(within.best, Limits(cycles=limit), "energy") <= bound.gap(within.best, "energy") + 1e-9
+
+
+def test_limits_that_nothing_keeps_are_told():
+    workload, machine = load_model("mobilenet_v1:size=32"), load_machine("gemmini-small")
+    with pytest.raises(
+        FadiffError, match=r"a latency of at most 10 cycles, the least that was found is [\d,]+: allow more"
+    ):
+        optimize(workload, machine, limits=Limits(cycles=10.0))
+    with pytest.raises(FadiffError, match=r"an energy of at most 1 uJ"):
+        optimize(workload, machine, limits=Limits(energy_pj=1e6))
+    with pytest.raises(FadiffError, match="method 'random' keeps no limits: use one of exact, joint"):
+        optimize(workload, machine, method="random", limits=Limits(cycles=10.0))
+    with pytest.raises(FadiffError, match="they must be positive"):
+        optimize(workload, machine, limits=Limits(cycles=0.0))
+
+
+def test_limits_that_are_kept_anyway_change_nothing():
+    workload, machine = NETWORKS["products"], CHIPS["small"]
+    free = optimize(workload, machine)
+    limits = Limits(free.best.energy_pj * 1.01, free.best.cycles * 1.01)
+    assert optimize(workload, machine, limits=limits).schedule == free.schedule

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff.search.solver.region import Line, apart, corners, raised, support, weighed
+from fadiff.search.solver.region import Line, apart, corners, raised, support, weighed, within
 
 ENDS = (Line((1.0, 0.0), 1.0), Line((0.0, 1.0), 2.0))
 PRICES = st.floats(0.05, 20.0)
@@ -48,3 +48,13 @@ def test_prices_are_apart_by_the_logarithm_of_their_ratio():
     assert apart((1.0, 1.0), (2.0, 1.0)) == pytest.approx(0.693, abs=1e-3)
     assert apart((1.0, 0.0), (2.0, 0.0)) == 0.0
     assert apart((1.0, 0.0), (1.0, 1.0)) == float("inf")
+
+
+def test_a_limit_cuts_the_border_of_a_region():
+    border = [(10.0, 1.0), (4.0, 2.0), (2.0, 6.0)]
+    inf = float("inf")
+    assert within(border, (inf, inf)) == border
+    assert within(border, (inf, 4.0)) == [*border[:2], (3.0, 4.0)]
+    assert within(border, (7.0, 4.0)) == [(4.0, 2.0), (7.0, 1.5), (3.0, 4.0)]
+    assert within(border, (inf, 0.5)) == []
+    assert within(border, (3.0, 3.0)) == []

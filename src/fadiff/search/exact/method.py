@@ -12,10 +12,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from math import exp
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fadiff.cost import evaluate
 from fadiff.search.driver import Incumbent, Settings, Status, Weights, price_weights
 from fadiff.search.exact.assemble import Filled, cut, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
@@ -28,6 +30,7 @@ from fadiff.search.exact.menus import (
     climbed_from,
     grouped,
     join,
+    size_of,
     starts_of,
     subset,
     weighed,
@@ -50,6 +53,9 @@ _WALKS = 60
 _WALKS_AT_ONCE = 10
 _CANDIDATES = 6
 """Chains of a layer that are climbed from."""
+_BISECTIONS = 14
+_MOST_STRESS = 16.0
+"""Cuts that seek the price at which limits are kept, up to this logarithm of what the objective says."""
 _NO_GAIN = 1e-3
 """Layers that cannot be better by more than this share of their cost are solved."""
 
@@ -114,7 +120,11 @@ class ExactSearch:
     @property
     def weights(self) -> Weights:
         """Prices of a pJ and a cycle near the incumbent."""
-        return price_weights(self.best, self.settings.objective)
+        return self._weights(self.best)
+
+    def _weights(self, near: Evaluation) -> Weights:
+        energy, time = price_weights(near, self.settings.objective)
+        return energy * self.incumbent.stress[0], time * self.incumbent.stress[1]
 
     @property
     def schedule(self) -> Schedule:
@@ -192,11 +202,53 @@ class ExactSearch:
             for i, condition in enumerate(filled.plan.conditions):
                 self.menus[condition] = join([self.menus[condition], subset(filled.chosen, [i])])
 
+    def keep_limits(self) -> Steps:
+        """Where what the objective asks for is over a limit, let what is limited cost more, until it is within.
+
+        Mappings that were climbed to at other prices are climbed from again, and the price is sought once more.
+        """
+        if not self.settings.limits.excess(evaluate(self.schedule)):
+            return
+        ready = [plan for plan in self.plans if all(condition in self.menus for condition in plan.conditions)]
+        yield from self._stress(ready)
+        used = dict.fromkeys(conditions_of([*self.singles, *(filled.plan for filled in self.groups)]))
+        self._climb_again([condition for condition in used if self.task.layer(condition).is_mac])
+        yield from self._stress(ready)
+        yield from self.polish()
+
+    def _stress(self, ready: Sequence[Plan]) -> Steps:
+        """The least price of what is over its limit at which a cut of the network is within it, by bisection."""
+        near, limits = evaluate(self.schedule), self.settings.limits
+        limited = 0 if near.energy_pj / limits.energy_pj > near.cycles / limits.cycles else 1
+        low, high = 0.0, _MOST_STRESS
+        self.incumbent.stress = (1.0, 1.0)
+        base = self._weights(near)
+        for turn in range(_BISECTIONS):
+            middle = (low + high) / 2 if turn else high
+            stress = [1.0, 1.0]
+            stress[limited] = exp(middle)
+            self.groups = cut(self.task, ready, self.menus, (base[0] * stress[0], base[1] * stress[1]))
+            found = self.incumbent.offer(self.schedule)
+            if found is not None and not limits.excess(found):
+                high = middle
+            elif turn:
+                low = middle
+            yield Status("limits", turn + 1, _BISECTIONS)
+        stress = [1.0, 1.0]
+        stress[limited] = exp(high)
+        self.incumbent.stress = stress[0], stress[1]
+
+    def _climb_again(self, conditions: Sequence[Condition]) -> None:
+        """Climb from the mappings of some conditions at the present prices."""
+        starts = {c: starts_of(self.menus[c]) for c in conditions if size_of(self.menus[c])}
+        for condition, more in climbed_from(self.task, starts, self.weights).items():
+            self.menus[condition] = join([self.menus[condition], more])
+
     def _cuts(self, ready: Sequence[Plan], phase: str) -> Steps:
         """Cut, reprice near the result, and cut again until nothing changes."""
         near, before = self.best, None
         for turn in range(_CUTS):
-            self.groups = cut(self.task, ready, self.menus, price_weights(near, self.settings.objective))
+            self.groups = cut(self.task, ready, self.menus, self._weights(near))
             if self.schedule == before:
                 break
             before = self.schedule

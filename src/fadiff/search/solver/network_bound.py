@@ -20,20 +20,20 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.schedule.ir import LowerBound
-from fadiff.search.driver import check_energies
+from fadiff.search.driver import check_energies, price_weights
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
 from fadiff.search.solver.modes import Agreed, Mode, Modes
 from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import Links, places
-from fadiff.search.solver.region import Corner, Line, apart, corners, weighed
+from fadiff.search.solver.region import Corner, Line, Point, apart, corners, weighed, within
 
 if TYPE_CHECKING:
     from jaxtyping import Int
 
     from fadiff.cost import Evaluation
     from fadiff.schedule import Schedule
-    from fadiff.search.driver import Objective, Weights
+    from fadiff.search.driver import Limits, Objective, Weights
     from fadiff.search.solver.parts import Rows, Tile
 
 FIRST_LOSS = 0.01
@@ -78,6 +78,14 @@ class Bound:
     layers: tuple[LayerLoss, ...]
     """Where a gap to the schedule at hand comes from, largest loss first."""
     seconds: float
+    corners: tuple[Point, ...]
+    """No schedule is below the lines between these energies and times, from the least time to the least energy."""
+
+    def gap_within(self, evaluation: Evaluation, limits: Limits, objective: Objective = "edp") -> float:
+        """The same among schedules within limits; 0 where it is proven that there are no others."""
+        a, b = {"edp": (1, 1), "energy": (1, 0), "latency": (0, 1)}[objective]
+        found = [energy**a * time**b for energy, time in within(self.corners, limits)]
+        return evaluation.energy_pj**a * evaluation.cycles**b / min(found) - 1 if found else 0.0
 
     def gap(self, evaluation: Evaluation, objective: Objective = "edp") -> float:
         """By how much a schedule may be above the best there is: cost / bound - 1."""
@@ -115,9 +123,11 @@ class _Wanted(NamedTuple):
 class Prover:
     """Bounds of a network, better and better; a schedule of it tells where to look."""
 
-    def __init__(self, near: Evaluation, objective: Objective = "edp") -> None:
+    def __init__(self, near: Evaluation, objective: Objective = "edp", stress: Weights = (1.0, 1.0)) -> None:
+        """By `stress` a pJ and a cycle count more than the objective says, because of limits."""
         self.near = near
         self.objective: Objective = objective
+        self.stress = stress
         workload, machine = near.schedule.workload, near.schedule.machine
         check_energies(machine)
         links = Links(workload, machine)
@@ -148,8 +158,15 @@ class Prover:
 
     @property
     def _own(self) -> Weights:
-        """Prices at which the schedule's energy and time cost the same."""
-        return 1 / self.near.energy_pj, 1 / self.near.cycles
+        """Prices at which the schedule costs 2: energy and time the same, but for the stress of limits."""
+        energy, time = price_weights(self.near, self.objective if self._limited else "edp")
+        energy, time = energy * self.stress[0], time * self.stress[1]
+        half = weighed((self.near.energy_pj, self.near.cycles), (energy, time)) / 2
+        return energy / half, time / half
+
+    @property
+    def _limited(self) -> bool:
+        return self.stress != (1.0, 1.0)
 
     @property
     def walks(self) -> int:
@@ -165,7 +182,7 @@ class Prover:
         for weights in (own, (a, 0.0), (0.0, b)):
             self._ask(weights)
         done: set[Weights] = set()
-        first = self.objective == "edp"
+        first = self.objective == "edp" or self._limited
         while True:
             meeting = corners(self.lines.values())
             bound = self._bound(meeting, time.monotonic() - began)
@@ -187,6 +204,8 @@ class Prover:
 
     def _next(self, meeting: Sequence[Corner], done: set[Weights]) -> Weights | None:
         """The prices at which to look: of the lines that meet where the objective is least; None where all is done."""
+        if self._limited:
+            return None if self._own in done else self._own
         if self.objective == "energy":
             return None if (last := meeting[-1].right.weights) in done else last
         if self.objective == "latency":
@@ -284,6 +303,7 @@ class Prover:
             ),
             layers=self._losses(),
             seconds=seconds,
+            corners=tuple(corner.point for corner in meeting),
         )
 
     def _losses(self) -> tuple[LayerLoss, ...]:
@@ -311,12 +331,13 @@ def prove(
     gap: float = 0.0,
     walks: int | None = None,
     watch: Callable[[Bound], None] | None = None,
+    stress: Weights = (1.0, 1.0),
 ) -> Bound:
     """The best bound that a time, or so many walks a layer, are enough for; it ends early where a schedule is proven to
     within a gap. Interrupted, it is the best so far."""
     best: Bound | None = None
     try:
-        for bound in Prover(near, objective).run(budget_seconds, gap, walks):
+        for bound in Prover(near, objective, stress).run(budget_seconds, gap, walks):
             best = bound
             if watch is not None:
                 watch(bound)

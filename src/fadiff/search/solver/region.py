@@ -6,7 +6,7 @@ convex, and as E*T is quasi-concave, its least value there is at a corner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple
@@ -60,6 +60,21 @@ def corners(lines: Iterable[Line]) -> list[Corner]:
             hull.pop()
         hull.append(line)
     return [Corner(_meet(a, b), a, b) for a, b in pairwise(hull)]
+
+
+def within(points: Sequence[Point], most: Point) -> list[Point]:
+    """Corners of a region, from the least time to the least energy, of the part of it within limits: those inside, and
+    where its border passes a limit; none where it does not reach them."""
+    found = [point for point in points if point[0] <= most[0] and point[1] <= most[1]]
+    for before, after in pairwise(points):
+        for axis in (0, 1):
+            a, b = before[axis], after[axis]
+            if min(a, b) < most[axis] < max(a, b):
+                part = (most[axis] - a) / (b - a)
+                at = before[0] + part * (after[0] - before[0]), before[1] + part * (after[1] - before[1])
+                if at[1 - axis] <= most[1 - axis]:
+                    found.append(at)
+    return found
 
 
 def raised(lines: Iterable[Line], line: Line) -> tuple[Line, ...]:
