@@ -64,13 +64,14 @@ class AddBound:
 
     def _weighed(self, weights: Weights) -> Float[np.ndarray, " places"]:
         energy_pj, cycles = self._costs
-        return weights[0] * energy_pj + weights[1] * cycles
+        cost, ends = weights[0] * energy_pj + weights[1] * cycles, np.cumsum([len(self._ways(p)) for p in self.places])
+        return np.array([part.min() for part in np.split(cost, ends[:-1])])
 
     @cached_property
-    def _costs(self) -> tuple[Float[np.ndarray, " places"], Float[np.ndarray, " places"]]:
-        """Energy and cycles by place."""
+    def _costs(self) -> tuple[Float[np.ndarray, " ways"], Float[np.ndarray, " ways"]]:
+        """Energy and cycles in each way of each place."""
         layer, nodes = self.layer, len(self.machine.nodes)
-        found = [(p.fused_addends, p.role.drained, p.role.copied, float(p.grouped)) for p in self.places]
+        found = [way for place in self.places for way in self._ways(place)]
         addends, drained, copied, grouped = (_numbers(column) for column in zip(*found, strict=True))
         one = _numbers([1.0] * len(found))
         pair, sizes = _numbers([one, one]), _numbers([one * size for size in layer.dims])
@@ -90,6 +91,15 @@ class AddBound:
         fusion = Fusion(ones[0], 0 * sizes, sizes, 0 * one, 0 * one, addends, drained, copied, grouped)
         costs = layer_costs(Nest(self.machine.structure, layers, mapping, fusion), pack_machine(self.machine))
         return np.asarray(costs.energy_pj), np.asarray(costs.cycles)
+
+    def _ways(self, place: Place) -> list[tuple[int, float, float, float]]:
+        """Addends, drained, copied and grouped: one way in most places, all in one that is loose."""
+        if not place.loose:
+            return [(place.fused_addends, place.role.drained, place.role.copied, float(place.grouped))]
+        leaves = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
+        return [
+            (n, *way, float(grouped)) for n in range(len(self.layer.inputs) + 1) for way in leaves for grouped in (0, 1)
+        ]
 
 
 def _numbers(values: object) -> Any:  # noqa: ANN401  (an array of any library)

@@ -284,17 +284,21 @@ class LayerBound:
             writing = weights[0] * memory.write_pj + paid.get("both", 0.0) + paid.get("write", 0.0)
             read[node], write[node] = reading / memory.word_bits, writing / memory.word_bits
             room[node] = memory.usable_bytes
-        if machine.structure.fuses is not None:
-            room[machine.structure.fuses] -= self.places[part.place].least_bytes(part.tile, layer.dims, machine.bits.O)
+        place, fuses = self.places[part.place], machine.structure.fuses
+        if fuses is not None and place.loose:
+            read[: fuses + 1] = write[: fuses + 1] = 0.0
+            room[: fuses + 1] = inf
+        elif fuses is not None:
+            room[fuses] -= place.least_bytes(part.tile, layer.dims, machine.bits.O)
         return Prices(
             fixed=weights[0] * layer.macs * machine.mac_pj + weights[1] * shares.get(COMPUTING, 0.0) * steps,
             read=read,
             write=write,
             room=room,
-            role=self.places[part.place].role,
+            role=place.role,
             trips=tuple(ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)),
             tile=tuple(cell.low[0] for cell in part.tile),
-            keeps=self.places[part.place].keeps,
+            keeps=place.keeps,
         )
 
 

@@ -143,11 +143,11 @@ class Modes:
         """In each box, buffers that are always there and weights that are kept take no more room than groups have when
         their sinks run, one for each group: at most 0.
 
-        Only where places tell all links apart, so that every group has a sink among the modes.
+        Only where no layer is loose, so that every group has a sink among the modes.
         """
         machine, layers = self.links.machine, self.links.workload.layers
         structure, bits = machine.structure, machine.bits
-        if structure.fuses is None or any(self.links.around(layer.name)[1] for layer in layers):
+        if structure.fuses is None or any(self.links.loose(layer.name) for layer in layers):
             return
         fusing, home = _usable_bytes(machine, structure.fuses), structure.home("W")
         lanes = 1 if home is None else prod(axis.size for axis in machine.axes[: len(structure.axes_between(-1, home))])
@@ -166,11 +166,11 @@ class Modes:
 
     def _sinks(self) -> Iterator[tuple[object, int, float]]:
         """A group has one sink: of two consumers of a tensor, neither of which comes after the other, both feed others:
-        at most 0."""
+        at most 0. Only of consumers that are not loose."""
         for column, mode, name in self._grouped():
             read = [target for source, target in mode.fused if source == name]
             for one, other in permutations(read, 2):
-                if not self.links.ordered(one, other):
+                if not self.links.ordered(one, other) and not self.links.loose(one):
                     yield (name, one, other, mode.box), column, 1.0
             for source, target in mode.fused:
                 if target == name and _feeds(name, mode):

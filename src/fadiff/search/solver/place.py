@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from fadiff.workload import Edge, Layer, Workload
 
 MOST_TIES = 6
-"""Links around a layer that its places tell apart; the others may be fused or not in each of them."""
+"""Links around a layer that its places tell apart: one with more of its own is *loose*, others that pass it are left
+out."""
 
 Link = tuple[str, str]
 """Two layers, one of which reads the other: their tensor is fused, or not."""
@@ -94,7 +95,7 @@ class Place:
     role: Role = ALONE
     fused_addends: int = 0
     grouped: bool = False
-    """Whether the layer may share its group with others."""
+    """Whether the layer shares its group with others, or may."""
     waiting: tuple[Buffer, ...] = ()
     """Fused operands, and tensors that pass it."""
     made: Buffer | None = None
@@ -103,6 +104,8 @@ class Place:
     """On its own, shared loops may cut a layer's tiles all the same."""
     keeps: bool | None = None
     """Whether its weights stay on chip from one shared iteration to the next; None where that is left open."""
+    loose: bool = False
+    """Whether any of its links may be fused: then nothing counts as far in as the memory that fuses."""
 
     def least_bytes(self, tile: Sequence[Cells], size: Sequence[int], bits: int) -> float:
         """Bytes of buffers beside the layer's tiles, at least."""
@@ -124,6 +127,8 @@ class Place:
 
 ON_ITS_OWN = Place()
 """A layer that shares its group with no other."""
+LOOSE = Place(grouped=True, cut=frozenset({G, N, K, C, P, Q}), loose=True)
+"""A layer with too many links to tell apart, in any group or none."""
 
 
 class Links:
@@ -155,22 +160,22 @@ class Links:
             name for name in self.workload.topological if name in self._after[source] and target in self._after[name]
         ]
 
-    def around(self, name: str) -> tuple[list[Link], Fused]:
-        """Links of a layer, then those that pass it: as many as its places tell apart, and the others."""
+    def around(self, name: str) -> list[Link]:
+        """Links of a layer, then those that pass it, as far as its places tell them apart: none of a loose one."""
         own = [link for link in self.passed if name in link]
         passing = [link for link, passed in self.passed.items() if name in passed]
-        found = [*own, *passing]
-        return found[:MOST_TIES], frozenset(found[MOST_TIES:])
+        return [*own, *passing][:MOST_TIES] if len(own) <= MOST_TIES else []
 
-    def together(self, name: str, fused: Fused, free: Fused) -> bool:
+    def loose(self, name: str) -> bool:
+        """Whether a layer has too many links to tell them apart."""
+        return sum(name in link for link in self.passed) > MOST_TIES
+
+    def together(self, name: str, fused: Fused) -> bool:
         """Whether some of a layer's links can be fused without others: with a link go all layers that it passes."""
-        there = fused | free
         for link in fused:
             inside = {*link, *self.passed[link]}
             near = [one for one in self.passed if name in one and inside.issuperset(one)]
-            if name in link and not there.issuperset(near):
-                return False
-            if name not in link and not (any(b == name for _, b in near) and there.issuperset(near)):
+            if not fused.issuperset(near):
                 return False
         return True
 
@@ -193,34 +198,34 @@ class Links:
 
 def places(links: Links, layer: Layer) -> list[tuple[Fused, Place]]:
     """Every place that a layer may have, with the links around it that are fused."""
-    ties, free = links.around(layer.name)
-    found: list[tuple[Fused, Place]] = []
-    for fused in (frozenset(some) for count in range(len(ties) + 1) for some in combinations(ties, count)):
-        if not links.together(layer.name, fused, free):
+    if links.loose(layer.name):
+        return [(frozenset(), LOOSE)]
+    ties = links.around(layer.name)
+    found: list[tuple[Fused, Place]] = [(frozenset(), ON_ITS_OWN)]
+    for fused in (frozenset(some) for count in range(1, len(ties) + 1) for some in combinations(ties, count)):
+        if not links.together(layer.name, fused):
             continue
-        place = _place(links, layer, fused, free)
+        place = _place(links, layer, fused)
         fetched = layer.is_mac and not place.role.fused_weight and links.machine.structure.home("W") is not None
-        if fused and fetched and not place.cut.isdisjoint(IRRELEVANT_DIMS["W"]):
+        if fetched and not place.cut.isdisjoint(IRRELEVANT_DIMS["W"]):
             found += [(fused, replace(place, keeps=keeps)) for keeps in (True, False)]
         else:
             found.append((fused, place))
     return found
 
 
-def _place(links: Links, layer: Layer, fused: Fused, free: Fused) -> Place:
-    """The place where some links are fused; free ones are where that pays, and take no room."""
-    if not fused and not free:
-        return ON_ITS_OWN
+def _place(links: Links, layer: Layer, fused: Fused) -> Place:
+    """The place where some links are fused."""
     workload = links.workload
-    arriving = [edge for edge in workload.producers[layer.name] if (edge.source, edge.target) in fused | free]
+    arriving = [edge for edge in workload.producers[layer.name] if (edge.source, edge.target) in fused]
     leaving = [edge for edge in workload.consumers[layer.name] if (edge.source, edge.target) in fused]
     share = sum(edge.channels for edge in arriving if edge.port == "input") / (layer.dims.G * layer.dims.C)
     weight = float(any(edge.port == "weight" for edge in arriving))
     # A finished tensor that everybody reads on chip need not leave it.
     consumers = {(edge.source, edge.target) for edge in workload.consumers[layer.name]}
-    drained = float(not consumers or not consumers <= fused | free)
-    own = [edge for edge in (*arriving, *leaving) if (edge.source, edge.target) in fused]
-    waiting = {edge.source: _read(workload, layer, edge) for edge in own if edge.target == layer.name}
+    drained = float(not consumers or not consumers <= fused)
+    own = [*arriving, *leaving]
+    waiting = {edge.source: _read(workload, layer, edge) for edge in arriving}
     passing = {source for source, target in fused if layer.name not in (source, target)}
     waiting |= {name: _passing(links, layer, name) for name in sorted(passing - {*waiting})}
     return Place(

@@ -43,8 +43,6 @@ class Tilings:
 
     def __init__(self, links: Links) -> None:
         self.workload = workload = links.workload
-        self._free = {layer.name: bool(links.around(layer.name)[1]) for layer in workload.layers}
-        """Whether a layer has links that its places do not tell apart."""
         self._links = {
             (edge.source, edge.target): (sharable(workload, links.machine, edge), edge.port)
             for edge in workload.edges
@@ -111,8 +109,7 @@ class Tilings:
             elif consumers:
                 ranges = [self._asked(layer.name, name, loop) for name in sorted(consumers)]
             else:
-                # Others may come after it.
-                ranges = [self._any[layer.name, loop] if self._free[layer.name] else self._ends(layer.name, loop)]
+                ranges = [self._ends(layer.name, loop)]
             least, most = np.max([low for low, _ in ranges], axis=0), np.min([high for _, high in ranges], axis=0)
             there = least <= most
             self._known[key] = np.where(there, least, np.inf), np.where(there, most, 0.0)
