@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -46,6 +47,8 @@ CLOSE = 0.02
 """Prices whose ratio differs by less need no line between them."""
 TOLERANCE = 3e-4
 """A line is good enough where it is so close to the schedule at hand."""
+LITTLE = 0.02
+"""A gap that shrinks by less than this share of it did not shrink."""
 WALKS_AT_ONCE = 32
 """Walks before neighbours are asked again; in large networks, through a quarter of the layers."""
 ACTIVE = 1e-3
@@ -174,21 +177,31 @@ class Prover:
         return sum(kind.bound.passes for kind in self.kinds)
 
     def run(self, budget_seconds: float, gap: float = 0.0, walks: int | None = None) -> Iterator[Bound]:
-        """Bounds, each at least as good as the one before, until the time is over or the gap is closed, or as soon as
-        layers were walked through so often: so many times each on average."""
+        """Bounds, each at least as good as the one before, until the time is over or the gap is closed.
+
+        With a number of walks, layers are walked through so many times each on average, and no more where a tenth of
+        them brought nothing.
+        """
         began = time.monotonic()
         until = began + budget_seconds
         own = a, b = self._own
         for weights in (own, (a, 0.0), (0.0, b)):
             self._ask(weights)
         done: set[Weights] = set()
+        best, since = inf, 0
         first = self.objective == "edp" or self._limited
         while True:
             meeting = corners(self.lines.values())
             bound = self._bound(meeting, time.monotonic() - began)
             yield bound
-            over = time.monotonic() > until or (walks is not None and self.walks >= walks * len(self.kinds))
-            if over or bound.gap(self.near, self.objective) <= gap:
+            now = bound.gap(self.near, self.objective)
+            if now < best * (1 - LITTLE):
+                best, since = now, self.walks
+            over = time.monotonic() > until
+            if walks is not None:
+                over = over or self.walks >= walks * len(self.kinds)
+                over = over or (not first and self.walks - since > walks * len(self.kinds) / 10)
+            if over or now <= gap:
                 return
             spent = (time.monotonic() - began) / budget_seconds
             if walks is not None:
