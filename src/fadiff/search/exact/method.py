@@ -63,13 +63,17 @@ Steps = Generator[Status, None, None]
 
 
 class _Unsolved:
-    """A layer on its own, its best mapping so far, and what is proven of all others."""
+    """Layers of one shape on their own, the best mapping of the first so far, and what is proven of all others.
 
-    def __init__(self, known: ExactSearch, condition: Condition, weights: Weights) -> None:
-        task = known.task
-        self.condition = condition
+    Layers that differ in their epilogues alone have nearly the same mappings: one is solved for all.
+    """
+
+    def __init__(self, known: ExactSearch, alike: Sequence[Condition], weights: Weights) -> None:
+        task, condition = known.task, alike[0]
+        self.alike = alike
+        numbers = {one.layer for one in alike}
         self.runs = sum(
-            layer.repeat for layer, twin in zip(task.workload.layers, task.twin, strict=True) if twin == condition.layer
+            layer.repeat for layer, twin in zip(task.workload.layers, task.twin, strict=True) if twin in numbers
         )
         self.best = float(weighed(known.menus[condition], weights).min())
         binds = binding_term(known.best, condition.layer)
@@ -143,9 +147,12 @@ class ExactSearch:
     def solve(self) -> Steps:
         """Layers on their own, those first that may still become much better, as long as all of them may."""
         task, weights = self.task, self.weights
-        open_ = [
-            _Unsolved(self, c, weights) for c in dict.fromkeys(conditions_of(self.singles)) if task.layer(c).is_mac
-        ]
+        shapes: dict[object, list[Condition]] = {}
+        for condition in dict.fromkeys(conditions_of(self.singles)):
+            layer = task.layer(condition)
+            if layer.is_mac:
+                shapes.setdefault((layer.dims, layer.stride, layer.dilation), []).append(condition)
+        open_ = [_Unsolved(self, alike, weights) for alike in shapes.values()]
         most, found = _WALKS[self.settings.objective] * len(open_), [*open_]
         while open_ and sum(one.bound.passes for one in found) < most:
             lost = max(open_, key=lambda one: one.loss)
@@ -154,7 +161,7 @@ class ExactSearch:
             if not lost.walk(weights):
                 open_.remove(lost)
             yield Status("solve", sum(one.bound.passes for one in found), most)
-        self.take_hints({one.condition.layer: one.starts(task) for one in found})
+        self.take_hints({condition.layer: one.starts(task) for one in found for condition in one.alike})
         yield from self._cuts(self.singles, "solve")
 
     def take_hints(self, hints: Hints) -> None:
