@@ -23,6 +23,7 @@ from fadiff.hardware import (
     read_machine,
     word_pj,
 )
+from fadiff.hardware.machine import RESERVED_NAMES
 
 # Examples overwrite one file in the test's folder, and how long each takes says nothing.
 patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -173,7 +174,7 @@ def test_in_a_schedule_file_switches_and_the_width_of_spills_may_be_left_out():
 
 
 names = st.lists(
-    st.text(min_size=1, max_size=6).filter(lambda text: text.isprintable() and text != "order"), unique=True
+    st.text(min_size=1, max_size=6).filter(lambda text: text.isprintable() and text not in RESERVED_NAMES), unique=True
 )
 positive = st.floats(1e-3, 1e6) | st.integers(1, 1000)
 energies = st.floats(0, 1e6) | st.integers(0, 100)
