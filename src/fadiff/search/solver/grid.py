@@ -70,10 +70,6 @@ class Cells:
                 high.insert(cell, middle)
         return Cells(tuple(low), tuple(high))
 
-    def up_to(self, end: int) -> Cells:
-        """From the same lower ends to a common upper one."""
-        return Cells(self.low, (end,) * len(self))
-
     def parted(self, after: int) -> tuple[Cells, Cells]:
         """The cells up to one, and the others."""
         return self.first(after + 1), Cells(self.low[after + 1 :], self.high[after + 1 :])

@@ -11,7 +11,6 @@ with the lowest bound is looked at again: its cells are split, its shares of tim
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -77,15 +76,14 @@ class LayerBound:
     _closings: dict[tuple[int, int], Closing] = field(default_factory=dict[tuple[int, int], Closing])
     """Of lanes and a place, for bounds before anything is known of tiles."""
 
-    def at(self, weights: Weights, enough: float = inf, passes: int = 100, deadline: float = inf) -> float:
+    def at(self, weights: Weights, enough: float = inf, passes: int = 100) -> float:
         """A lower bound of energy and cycles, weighed, of one run of the layer in any place.
 
-        It stops where it reaches `enough`, after so many more walks, when the time is over, or where it cannot be
-        improved.
+        It stops where it reaches `enough`, after so many more walks, or where it cannot be improved.
         """
         stop, known = self.passes + passes, self.known(weights)
         lowest = int(known.value.argmin())
-        while self.passes < stop and known.value[lowest] < enough and time.monotonic() < deadline:
+        while self.passes < stop and known.value[lowest] < enough:
             if not self.look(weights, lowest, enough):
                 break
             lowest = int(known.value.argmin())

@@ -14,7 +14,6 @@ y)_{vm})`. That sum is what is claimed, with the prices that the solver returns:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import permutations
 from math import isqrt, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,18 +66,13 @@ class Agreed(NamedTuple):
     """Of these, the least of each layer: their sum is the bound."""
 
 
-@dataclass
 class Modes:
-    """The modes of all layers of a network, and boxes of trips that they agree on."""
+    """The modes of all layers of a network, and boxes of trips that they agree on; `places` are those of each layer."""
 
-    links: Links
-    places: Sequence[Sequence[tuple[Fused, Place]]]
-    """Of each layer."""
-    boxes: list[Box] = field(default_factory=list[Box])
-    modes: list[Mode] = field(default_factory=list[Mode])
-
-    def __post_init__(self) -> None:
-        self.tilings = Tilings(self.links)
+    def __init__(self, links: Links, places: Sequence[Sequence[tuple[Fused, Place]]]) -> None:
+        self.links = links
+        self.places = places
+        self.tilings = Tilings(links)
         self.boxes = self.tilings.everything
         self._tied = {
             layer.name: Fused().union(*(fused for fused, _ in found))
@@ -88,8 +82,9 @@ class Modes:
         self._make()
 
     def _make(self) -> None:
+        """Modes, and what holds of every schedule: of each layer the modes add up to 1, ties are 0, limits at most."""
         layers = self.links.workload.layers
-        self.modes = [mode for i, layer in enumerate(layers) for mode in self._of(i, layer)]
+        self.modes: list[Mode] = [mode for i, layer in enumerate(layers) for mode in self._of(i, layer)]
         self.owner = np.array([mode.layer for mode in self.modes])
         self.sums: Any = csc_array((np.ones(len(self.modes)), (self.owner, np.arange(len(self.modes)))))
         self.ties = self._table(self._agreements())

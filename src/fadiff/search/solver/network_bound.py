@@ -10,7 +10,6 @@ the box is parted. Work goes to the lines that meet where E*T is least, then to 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -153,8 +152,6 @@ class Prover:
         self.kinds = list(found.values())
         self.modes = Modes(links, possible)
         self.lines: dict[Weights, Line] = {}
-        self.looks: Counter[Weights] = Counter()
-        """How often neighbours were asked at some prices."""
         self._told: dict[Weights, _Told] = {}
         self._asked: tuple[list[Mode], list[_Wanted]] | None = None
         self._repeat = np.array([layer.repeat for layer in workload.layers], dtype=np.float64)
@@ -271,7 +268,6 @@ class Prover:
 
     def _improve(self, weights: Weights, deadline: float) -> bool:
         """Look at the modes that layers are in when all agree; whether anything was left to do."""
-        self.looks[weights] += 1
         modes, agreed, _ = self._ask(weights)
         open_ = max(0.0, self._loss(weights)) * weighed((self.near.energy_pj, self.near.cycles), weights)
         active = np.flatnonzero(agreed.share > ACTIVE)
