@@ -88,4 +88,8 @@ def test_a_proof_ends_after_so_many_walks():
     prover = Prover(near)
     *_, last = prover.run(float("inf"), walks=5)
     assert 0 < prover.walks < 5 * len(prover.kinds) + 50
+    longer = Prover(near)
+    *_, better = longer.run(float("inf"), walks=50)
+    assert longer.walks > prover.walks
+    assert better.least.edp_uj_cycles >= last.least.edp_uj_cycles
     assert last.least == list(Prover(near).run(float("inf"), walks=5))[-1].least

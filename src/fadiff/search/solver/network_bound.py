@@ -321,7 +321,8 @@ class Prover:
         weights = self._own
         spent = self._repeat * (weights[0] * self.near.layer_energy_pj + weights[1] * self.near.layer_cycles)
         there, agreed = self._told[weights].there, self._told[weights].agreed
-        charged = [min(agreed.reduced[i] - agreed.cost[i] for i in mine if agreed.cost[i] < np.inf) for mine in there]
+        possible = [[i for i in mine if agreed.cost[i] < inf] for mine in there]
+        charged = [min((agreed.reduced[i] - agreed.cost[i] for i in mine), default=0.0) for mine in possible]
         dearer = np.maximum(spent + np.array(charged) - agreed.least, 0.0)
         open_ = max(0.0, 2 - self.lines[weights].value)
         if dearer.sum() > 0:
