@@ -216,21 +216,39 @@ def every_sum(workload, machine, one, name) -> Every:
     return Every(energy, cycles, held, held.copy(), held.copy(), np.ones((1, 8, 1)), np.ones((1, 8, 1)))
 
 
+def may_be_groups(workload, machine) -> list[tuple[str, ...]]:
+    """All sets of layers that may be groups, single ones too, in topological order."""
+    names = workload.topological
+    every = (some for count in range(1, len(names) + 1) for some in combinations(names, count))
+    return [some for some in every if len(some) == 1 or may_be_group(workload, machine, some)]
+
+
+def orders_of_groups(workload, members) -> list[tuple[frozenset[str], frozenset[str], tuple[str, ...]]]:
+    """What may have run before and after each set of layers, in any order that runs."""
+    sources = {name: {edge.source for edge in workload.producers[name]} for name in workload.topological}
+    found, states = [], [frozenset[str]()]
+    for before in states:
+        for some in members:
+            after = before.union(some)
+            if not before.intersection(some) and all(sources[name] <= after for name in some):
+                found.append((before, after, some))
+                if after not in states:
+                    states.append(after)
+    return found
+
+
 def least_edp(workload, machine) -> float:
     """The EDP of the best of all schedules: all cuts into groups, trip counts, nestings of X, and mappings."""
-    names = workload.topological
-    runs: dict[tuple[int, int], np.ndarray] = {}
-    for start, stop in combinations(range(len(names) + 1), 2):
-        members = names[start:stop]
-        if len(members) > 1 and not may_be_group(workload, machine, members):
-            continue
+    ways: dict[tuple[str, ...], np.ndarray] = {}
+    for members in may_be_groups(workload, machine):
         found = [np.zeros((0, 2))]
         for trips in trip_counts_allowed(workload, machine, members) if len(members) > 1 else [Trips()]:
             for loops in ("GNPQX", "GXNPQ") if trips.X > 1 else ("GNPQ",):
                 found.append(every_group(workload, machine, Group(members, trips, loops)))
-        runs[start, stop] = undominated(np.concatenate(found))
-    front = {0: np.zeros((1, 2))}
-    for stop in range(1, len(names) + 1):
-        ends = [(front[a][:, None] + ways[None]).reshape(-1, 2) for (a, b), ways in runs.items() if b == stop]
-        front[stop] = undominated(np.concatenate(ends))
-    return float((front[len(names)].prod(axis=1) * 1e-6).min())
+        ways[members] = undominated(np.concatenate(found))
+    steps = orders_of_groups(workload, ways)
+    front = {frozenset[str](): np.zeros((1, 2))}
+    for after in sorted({after for _, after, _ in steps}, key=len):
+        ends = [(front[a][:, None] + ways[some][None]).reshape(-1, 2) for a, b, some in steps if b == after]
+        front[after] = undominated(np.concatenate(ends))
+    return float((front[frozenset(workload.topological)].prod(axis=1) * 1e-6).min())

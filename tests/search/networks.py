@@ -35,12 +35,14 @@ def group(names: str, trips="", loops="GNPQ") -> Group:
 
 
 def cut_with(workload: Workload, one: Group) -> tuple[Group, ...]:
-    """One group, and every other layer on its own, in an order that runs."""
-    names = workload.topological
-    first = names.index(one.layers[0])
-    others = [(i, Group((name,))) for i, name in enumerate(names) if name not in one.layers]
-    before, after = [g for i, g in others if i < first], [g for i, g in others if i > first]
-    return (*before, one, *after)
+    """One group, and every other layer on its own: after the group those that follow from it, the others before."""
+    following = set(one.layers)
+    for name in workload.topological:
+        if any(edge.source in following for edge in workload.producers[name]):
+            following.add(name)
+    others = [Group((name,)) for name in workload.topological if name not in one.layers]
+    before = [group for group in others if group.layers[0] not in following]
+    return (*before, one, *(group for group in others if group not in before))
 
 
 def at_dram(workload: Workload, machine: Machine, one: Group | None = None) -> Schedule:

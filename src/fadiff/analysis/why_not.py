@@ -11,7 +11,7 @@ import numpy as np
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import change_text, size_text
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.plans import Run
+from fadiff.search.exact.plans import Members
 from fadiff.search.explain.merging import merged_layers
 from fadiff.search.explain.reasons import Cause, Verdict, verdicts
 
@@ -144,7 +144,7 @@ def _pinning_bytes(task: Task, source: Group, target: Group) -> int | None:
     structure = task.machine.structure
     if structure.home("W") != structure.fuses:
         return None
-    run = Run(task, merged_layers(task.workload, source, target))
+    run = Members(task, merged_layers(task.workload, source, target))
     layers = [task.workload[name] for name in run.names]
     weights = sum(layer.weight_words for layer in layers if not layer.has_weight_port) * task.machine.bits.W / 8
     g, n, p, q, _ = run.tiling.trips

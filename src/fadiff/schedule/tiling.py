@@ -62,7 +62,17 @@ class Tiling:
     @property
     def aligned(self) -> Bool[np.ndarray, " candidates"]:
         """Candidates that nothing speaks against."""
-        return ~np.any([misfit.where for misfit in self.misfits], axis=0)
+        return ~np.any([self.trips[0] < 1, *(misfit.where for misfit in self.misfits)], axis=0)
+
+    def only(self, chosen: Bool[np.ndarray, " candidates"]) -> Tiling:
+        """The same for some of the candidates."""
+        return Tiling(
+            trips=self.trips[:, chosen],
+            tile={name: {d: tile[chosen] for d, tile in mine.items()} for name, mine in self.tile.items()},
+            stored_tile={name: (rows[chosen], cols[chosen]) for name, (rows, cols) in self.stored_tile.items()},
+            ahead=self.ahead,
+            misfits=tuple(m._replace(where=m.where[chosen]) for m in self.misfits if m.where[chosen].any()),
+        )
 
 
 def inner_edges(workload: Workload, members: Sequence[str]) -> list[Edge]:
@@ -120,28 +130,31 @@ def group_tiling(
     ahead = leads(workload, fused)
     tile: Tiles = {name: {} for name in members}
     stored_tile: dict[str, list[Candidates]] = {edge.source: [] for edge in fused}
+    leaving: dict[str, list[Edge]] = {name: [] for name in members}
+    for edge in fused:
+        leaving[edge.source].append(edge)
     misfits = list(_barred(workload, members, fused, trips))
+    last_first = sorted(members, key=workload.depth.__getitem__, reverse=True)
     for loop, count in zip(SHARED_LOOPS, trips, strict=True):
         shared = count > 1
         barred = np.any([0 * shared, *(misfit.where for misfit in misfits if misfit.loop == loop)], axis=0)
         if loop in "GX" and not (shared & ~barred).any():
             continue
-        for name in sorted(members, key=workload.depth.__getitem__, reverse=True):
+        for name in last_first:
             layer, dim = workload[name], shared_dim(loop, first=name == members[0])
             size = layer.dims._asdict()[dim] + 0 * count
-            leaving = [edge for edge in fused if edge.source == name]
-            if not leaving:
+            if not leaving[name]:
                 step = _ceil(size, count)
                 misfits.append(Misfit(loop, f"its last trip would find no {dim} of {name}", (count - 1) * step >= size))
             elif loop in IMAGE:
                 axis = IMAGE.index(loop)
-                stored = [_asked(workload, edge, axis, tile) for edge in leaving]
+                stored = [_asked(workload, edge, axis, tile) for edge in leaving[name]]
                 step = _ceil(stored[0] * _computed(layer, axis), layer.stored[axis])
                 stored[0] = np.where(shared, stored[0], layer.stored[axis])
                 stored_tile[name].append(stored[0])
                 misfits += _image_misfits(layer, loop, step, stored, count, ahead[name][axis].lead)
             else:
-                step = np.minimum(size, tile[leaving[0].target][shared_dim(loop, first=False)])
+                step = np.minimum(size, tile[leaving[name][0].target][shared_dim(loop, first=False)])
             tile[name][dim] = np.where(shared, step, size)
     pairs = {name: (sides[0], sides[1]) for name, sides in stored_tile.items()}
     return Tiling(trips, tile, pairs, ahead, tuple(misfits))

@@ -75,6 +75,7 @@ def joint(
     if fuse and parts.enumerate_plans:
         known.enumerate_plans()
         yield from known.fuse("fuse")
+        yield from known.refine()
     if parts.polish:
         yield from known.polish()
     yield from known.keep_limits()
@@ -87,7 +88,7 @@ def joint(
     known.take_hints(hints)
     if fuse:
         proposed = [plan for i in range(len(proposals.sigma)) for plan in decode_groups(known.task, proposals, i)]
-        known.plans += dict.fromkeys(proposed)
+        known.cuts.add(proposed)
     before = known.schedule
     yield from known.fuse("decode", hints)
     if parts.polish and known.schedule != before:

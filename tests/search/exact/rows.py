@@ -96,3 +96,15 @@ def rough_menus(task, every, random):
         found = price(task.machine.structure, task.space.orders, rows, factors, order, task64.numbers)
         menus[condition] = subset(Menu(*map(np.asarray, found)), np.isfinite(found.price))
     return menus
+
+
+def made_up(random, task, count, price=1.0, waits=False):
+    """Mappings that cost less the more room they take, roughly; they keep tiles in the homes of W and I."""
+    room = np.array(task.all_room.running)[:, None]
+    used = np.floor(room * random.random((len(room), count)))
+    share = np.where(np.isin(np.arange(len(room)), task.homes)[:, None], random.choice([0, 1, 0.5], size=used.shape), 0)
+    waiting = np.floor(used * random.random(used.shape)) if waits else np.zeros_like(used)
+    energy = price * random.random() * (1 + np.exp(-5 * (used / room).mean(axis=0)) + 0.1 * random.random(count))
+    cycles = energy * random.random(count)
+    factors, order = np.ones((len(task.machine.nodes), 8, count)), np.zeros((len(room) + 1, count), dtype=int)
+    return Menu(factors, order, energy, energy, cycles, used, np.floor(used * share), waiting)

@@ -16,35 +16,16 @@ from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.driver import price_weights
 from fadiff.search.exact import assemble
-from fadiff.search.exact.assemble import cut, fill, fits, to_schedule
+from fadiff.search.exact.assemble import fill, fits, to_schedule
 from fadiff.search.exact.conditions import Task
+from fadiff.search.exact.cuts import Cuts
 from fadiff.search.exact.menus import Menu, join, size_of, subset
 from fadiff.search.exact.plans import Plan, alone, plans
-from search.exact.rows import GROUPS, conditions_in, drawn, priced, rough_menus
+from search.exact.rows import GROUPS, conditions_in, drawn, made_up, priced, rough_menus
 from search.exhaustive import buffer_bytes
-from search.networks import EYERISS, FLAT, GEMMINI, NETWORKS, SIMBA, mac, network, sized
+from search.networks import EYERISS, FLAT, GEMMINI, NETWORKS, SIMBA, sized
 
 WEIGHTS = (1.0, 0.5)
-CHAIN = network(
-    mac("a", "K4 C2 P4 Q4"),
-    mac("b", "K4 C4 P4 Q4 R3 S3", "a"),
-    mac("c", "K4 C4 P2 Q2", "b", stride=(2, 2)),
-    mac("d", "K2 C4 P2 Q2", "c"),
-    mac("e", "K4 C2 P2 Q2 R3 S3", "d"),
-    mac("f", "K4 C4 P2 Q2", "e"),
-)
-
-
-def made_up(random, task, count, price=1.0, waits=False):
-    """Mappings that cost less the more room they take, roughly; they keep tiles in the homes of W and I."""
-    room = np.array(task.all_room.running)[:, None]
-    used = np.floor(room * random.random((len(room), count)))
-    share = np.where(np.isin(np.arange(len(room)), task.homes)[:, None], random.choice([0, 1, 0.5], size=used.shape), 0)
-    waiting = np.floor(used * random.random(used.shape)) if waits else np.zeros_like(used)
-    energy = price * random.random() * (1 + np.exp(-5 * (used / room).mean(axis=0)) + 0.1 * random.random(count))
-    cycles = energy * random.random(count)
-    factors, order = np.ones((len(task.machine.nodes), 8, count)), np.zeros((len(room) + 1, count), dtype=int)
-    return Menu(factors, order, energy, energy, cycles, used, np.floor(used * share), waiting)
 
 
 def menus_for(random, task, plan, most=6):
@@ -180,43 +161,6 @@ def test_mappings_fit_together_where_the_rule_says_so(machine):
     assert min(fitting, failing) > 10
 
 
-# Cuts.
-
-
-def ways_to_cut(count):
-    """Lengths of consecutive parts, every way to cut a chain."""
-    if not count:
-        return [()]
-    return [(first, *rest) for first in range(1, count + 1) for rest in ways_to_cut(count - first)]
-
-
-@pytest.mark.parametrize("scratchpad", [150, 400])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_cut_is_the_cheapest_of_all_cuts(seed, scratchpad):
-    task, random = Task(CHAIN, sized(GEMMINI, scratchpad=scratchpad)), np.random.default_rng(seed)
-    every = [alone(task, layer.name) for layer in CHAIN.layers]
-    every += list(plans(task))
-    conditions = dict.fromkeys(condition for plan in every for condition in plan.conditions)
-    menus = {c: made_up(random, task, int(random.integers(1, 5)), 1 / 6) for c in conditions}
-    prices = {}
-    for plan in every:
-        filled = fill(task, plan, menus, WEIGHTS, np.inf)
-        if filled is not None:
-            prices[plan.group.layers] = min(filled.price, prices.get(plan.group.layers, np.inf))
-    names = CHAIN.topological
-    totals = []
-    for lengths in ways_to_cut(6):
-        ends = np.cumsum(lengths)
-        parts = [names[end - length : end] for end, length in zip(ends, lengths, strict=True)]
-        totals.append(sum(prices.get(part, np.inf) for part in parts))
-    assert len(totals) == 32
-    found = cut(task, every, menus, WEIGHTS)
-    assert [name for filled in found for name in filled.plan.group.layers] == list(names)
-    assert len(found) < 6, "some layers are fused"
-    # A fill may miss the cheapest combination by a thousandth, and which one depends on what it has to beat.
-    assert sum(filled.price for filled in found) == pytest.approx(min(totals), rel=2e-3)
-
-
 # Real mappings.
 
 
@@ -229,7 +173,7 @@ def test_a_filled_group_is_legal_and_costs_what_the_evaluator_says(machine):
         task = Task(workload, machine)
         weights = price_weights(evaluate(greedy(workload, machine)), "edp")
         every = [*(alone(task, name) for name in workload.topological), *some_plans(task)]
-        groups = cut(task, every, rough_menus(task, every, random), weights)
+        groups = Cuts(task, every).cut(rough_menus(task, every, random), weights).groups
         schedule = to_schedule(task, groups)
         assert violations(schedule) == []
         evaluation = evaluate(schedule)

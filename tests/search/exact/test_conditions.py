@@ -6,7 +6,7 @@ import pytest
 from fadiff.schedule import Group
 from fadiff.schedule.arrays import pack_schedule
 from fadiff.search.exact.conditions import Task, bucket
-from fadiff.search.exact.plans import Run
+from fadiff.search.exact.plans import Members
 from fadiff.workload import DIMS
 from search.exact.rows import GROUPS, conditions_in
 from search.networks import (
@@ -65,7 +65,7 @@ def test_layers_that_differ_only_in_padding_share_mappings_but_no_plans():
     workload = network(*chain(1), *chain(2))
     task = Task(workload, GEMMINI)
     assert task.alone("b1") == task.alone("b2")
-    first, second = Run(task, ("a1", "b1")), Run(task, ("a2", "b2"))
+    first, second = Members(task, ("a1", "b1")), Members(task, ("a2", "b2"))
     assert first.pattern != second.pattern
     assert first.tiling.ahead["a1"][0].lead == 1
     assert second.tiling.ahead["a2"][0].lead == 0

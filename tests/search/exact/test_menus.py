@@ -28,7 +28,7 @@ from fadiff.search.exact.menus import (
     starts_of,
     subset,
 )  # fmt: skip
-from fadiff.search.exact.plans import Run
+from fadiff.search.exact.plans import Members
 from fadiff.search.space import settle
 from search.exact.rows import GROUPS, conditions_in, task_of
 from search.networks import GEMMINI, MACHINES, NETWORKS, at_dram, sized
@@ -91,7 +91,7 @@ def test_where_not_even_a_full_array_fits_one_lane_does():
 def test_mappings_in_a_group_trade_room_for_price():
     task = task_of(NETWORKS["conv_chain"], GEMMINI)
     weights = price_weights(evaluate(greedy(task.workload, GEMMINI)), "edp")
-    conditions = Run(task, tuple("abc")).nearest_plan(np.zeros(4)).conditions
+    conditions = Members(task, tuple("abc")).nearest_plan(np.zeros(4)).conditions
     usable = task.all_room.running[0]
     for menu in grouped(task, conditions, weights, 0, {}).values():
         used, price = menu.running[0], weights[0] * menu.energy_pj + weights[1] * menu.cycles

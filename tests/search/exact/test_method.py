@@ -60,6 +60,7 @@ def exact(fuse=True, polished=True, starts=16):
         if fuse:
             steps.enumerate_plans()
             yield from steps.fuse("fuse")
+            yield from steps.refine()
         if polished:
             yield from steps.polish()
 
@@ -130,7 +131,7 @@ def test_the_trace_of_a_search_only_goes_down():
     assert edps == sorted(edps, reverse=True)
     assert edps[0] == result.greedy.edp_uj_cycles
     assert edps[-1] == result.best.edp_uj_cycles
-    assert {point.phase for point in result.trace} == {"greedy", "map", "fuse", "polish"}
+    assert {point.phase for point in result.trace} == {"greedy", "map", "fuse", "refine", "polish"}
 
 
 def test_the_same_seed_writes_the_same_bytes(tmp_path):
@@ -181,7 +182,7 @@ def test_on_a_machine_that_cannot_fuse_every_layer_has_its_own_plan():
     workload = NETWORKS["products"]
     steps = ExactSearch(Task(workload, PLAIN), Settings(), incumbent=None)
     steps.enumerate_plans()
-    assert [plan.group.layers for plan in steps.plans] == [("a",), ("b",), ("c",)]
+    assert [plan.group.layers for plan in steps.cuts.plans] == [("a",), ("b",), ("c",)]
 
 
 def test_a_solved_layer_is_as_good_as_is_proven():

@@ -9,10 +9,10 @@ import pytest
 from fadiff.hardware import builtin_machines, load_machine
 from fadiff.schedule import Group, Trips, rules
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.plans import Run, alone, plans
+from fadiff.search.exact.plans import Members, alone, plans
 from oracle import schedules
 from search.exact.rows import conditions_in
-from search.exhaustive import buffer_bytes, may_be_group, trip_counts_allowed
+from search.exhaustive import buffer_bytes, may_be_group, may_be_groups, trip_counts_allowed
 from search.networks import (
     EYERISS,
     FLAT,
@@ -116,7 +116,7 @@ def test_a_run_may_share_exactly_the_trip_counts_that_the_rules_allow(name):
     task = Task(workload, GEMMINI)
     for names in runs(workload):
         allowed = {trips for trips in trip_counts_allowed(workload, GEMMINI, names) if trips.X == 1}
-        found = {Trips(*map(int, counts)) for counts in Run(task, names).tiling.trips.T}
+        found = {Trips(*map(int, counts)) for counts in Members(task, names).tiling.trips.T}
         assert found <= allowed, names
         # Of trip counts that do not divide, only some are tried.
         sizes = workload[names[-1]].dims
@@ -125,7 +125,7 @@ def test_a_run_may_share_exactly_the_trip_counts_that_the_rules_allow(name):
 
 
 def test_where_divisors_are_far_apart_other_trip_counts_are_tried():
-    run = Run(Task(NETWORKS["feed_forward"], BROAD), ("up", "down"))
+    run = Members(Task(NETWORKS["feed_forward"], BROAD), ("up", "down"))
     assert {int(n) for n in run.tiling.trips[1]} >= {1, 2, 4, 7}
 
 
@@ -134,23 +134,23 @@ def test_a_run_may_be_a_group_where_the_rules_say_so(name):
     workload = MORE_NETWORKS[name]
     task = Task(workload, GEMMINI)
     for names in runs(workload):
-        assert Run(task, names).may_be_group == may_be_group(workload, GEMMINI, names), names
+        assert Members(task, names).may_be_group == may_be_group(workload, GEMMINI, names), names
 
 
 @pytest.fixture(scope="module")
 def least_buffers():
-    """By network and run of layers that may be a group: the least that their buffers take at once, however tiled."""
+    """By network and set of layers that may be a group: the least that their buffers take at once, however tiled."""
     found = {}
     for name, workload in MORE_NETWORKS.items():
-        for names in runs(workload):
-            if may_be_group(workload, GEMMINI, names):
+        for names in may_be_groups(workload, GEMMINI):
+            if len(names) > 1:
                 groups = [Group(names, trips, "GNPQX") for trips in trip_counts_allowed(workload, GEMMINI, names)]
                 found[name, names] = min(max(buffer_bytes(workload, GEMMINI, one)) for one in groups)
     return found
 
 
 @pytest.mark.parametrize("scratchpad", [8, 24, 48, 96, 200])
-def test_a_run_has_plans_exactly_where_its_buffers_can_fit(scratchpad, least_buffers):
+def test_a_set_has_plans_exactly_where_its_buffers_can_fit(scratchpad, least_buffers):
     machine = sized(GEMMINI, scratchpad=scratchpad)
     for name, workload in MORE_NETWORKS.items():
         planned = {plan.group.layers for plan in plans(Task(workload, machine))}
@@ -204,9 +204,9 @@ def test_every_machine_of_the_catalog_that_fuses_has_plans(name):
     assert bool(found) == (machine.fused_in() is not None)
 
 
-def test_runs_of_the_same_shapes_are_planned_once(monkeypatch):
-    looked_at, chosen = [], Run.chosen
-    monkeypatch.setattr(Run, "chosen", lambda run: looked_at.append(run.names) or chosen(run))
+def test_sets_of_the_same_shapes_are_planned_once(monkeypatch):
+    looked_at, chosen = [], Members.chosen
+    monkeypatch.setattr(Members, "chosen", lambda mine: looked_at.append(mine.names) or chosen(mine))
     layers = [mac(name, "K4 C4 P4 Q4", source) for name, source in zip("abcde", [None, *"abcd"], strict=True)]
     found = {plan.group.layers for plan in plans(Task(network(*layers), BROAD))}
     pairs = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
@@ -219,19 +219,19 @@ def test_runs_of_the_same_shapes_are_planned_once(monkeypatch):
 
 
 def test_the_nearest_plan_has_the_trip_counts_nearest_to_those_wanted():
-    run = Run(Task(NETWORKS["residual"], BROAD), tuple("absc"))
+    run = Members(Task(NETWORKS["residual"], BROAD), tuple("absc"))
     assert run.nearest_plan(np.log([1, 1, 4, 2])).group == group("a b s c", "P4 Q2")
     assert run.nearest_plan(np.log([1, 1, 1.2, 2.7])).group == group("a b s c", "Q2")
 
 
 def test_the_nearest_plan_fits_or_is_none():
     workload = NETWORKS["residual"]
-    whole = Run(Task(workload, BROAD), tuple("absc")).nearest_plan(np.zeros(4))
+    whole = Members(Task(workload, BROAD), tuple("absc")).nearest_plan(np.zeros(4))
     assert whole.group.trips == Trips()
     chip = sized(GEMMINI, scratchpad=int(max(whole.live_bytes)) - 1)
     task = Task(workload, chip)
-    nearest = Run(task, tuple("absc")).nearest_plan(np.zeros(4))
+    nearest = Members(task, tuple("absc")).nearest_plan(np.zeros(4))
     assert nearest.group.iterations > 1
     promises(task, nearest)
-    assert Run(Task(workload, sized(GEMMINI, scratchpad=1)), tuple("absc")).nearest_plan(np.zeros(4)) is None
-    assert Run(Task(MORE_NETWORKS["forked"], BROAD), tuple("abc")).nearest_plan(np.zeros(4)) is None
+    assert Members(Task(workload, sized(GEMMINI, scratchpad=1)), tuple("absc")).nearest_plan(np.zeros(4)) is None
+    assert Members(Task(MORE_NETWORKS["forked"], BROAD), tuple("abc")).nearest_plan(np.zeros(4)) is None

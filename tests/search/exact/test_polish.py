@@ -8,7 +8,8 @@ from fadiff.schedule import Group
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.driver import price_weights
-from fadiff.search.exact.assemble import cut, fill, polish, to_schedule
+from fadiff.search.exact.assemble import fill, polish, to_schedule
+from fadiff.search.exact.cuts import Cuts
 from fadiff.search.exact.menus import grouped, size_of
 from fadiff.search.exact.plans import alone, plans
 from search.exact.rows import rough_menus, task_of
@@ -34,7 +35,7 @@ def test_polishing_a_rough_cut_makes_it_better_and_keeps_it_legal():
         task = task_of(workload, sized(GEMMINI, scratchpad=200, accumulator=16))
         weights = price_weights(evaluate(greedy(workload, task.machine)), "edp")
         every = [*(alone(task, name) for name in workload.topological), *list(plans(task))[::4]]
-        before = cut(task, every, rough_menus(task, every, random), weights)
+        before = Cuts(task, every).cut(rough_menus(task, every, random), weights).groups
         ratios.append(assert_better_and_legal(task, before, weights))
     assert min(ratios) < 0.8
     assert sum(ratio < 1 for ratio in ratios) >= 5
@@ -75,7 +76,8 @@ def test_polishing_twice_changes_nothing_more():
     task = task_of(workload, machine)
     weights = price_weights(evaluate(greedy(workload, machine)), "edp")
     every = [alone(task, name) for name in workload.topological]
-    once = polish(task, cut(task, every, rough_menus(task, every, np.random.default_rng(0)), weights), weights)
+    groups = Cuts(task, every).cut(rough_menus(task, every, np.random.default_rng(0)), weights).groups
+    once = polish(task, groups, weights)
     assert to_schedule(task, polish(task, once, weights)) == to_schedule(task, once)
 
 

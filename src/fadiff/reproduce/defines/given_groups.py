@@ -15,7 +15,7 @@ from fadiff.search.driver import Objective, price_weights
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.menus import Menu, alone, grouped, size_of, start_from
-from fadiff.search.exact.plans import Plan, Run
+from fadiff.search.exact.plans import Members, Plan
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.greedy import greedy
 
@@ -35,7 +35,7 @@ def plan_for(task: Task, group: Group) -> Plan | None:
         return plan_alone(task, group.layers[0])
     if task.fusing is None:
         return None
-    run = Run(task, group.layers)
+    run = Members(task, group.layers)
     shared = {loop for loop, trips in group.trips._asdict().items() if trips > 1}
     tiling = group_tiling(task.workload, group.layers, run.fused, np.array(group.trips)[:, None])
     if not run.may_be_group or shared & run.barred or not tiling.aligned[0]:

@@ -16,7 +16,7 @@ import numpy as np
 from fadiff.search.driver import OutOfTimeError
 from fadiff.search.evolutionary.fitting import Rows
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes
-from fadiff.search.exact.plans import Plan, Run, alone, bonds, split
+from fadiff.search.exact.plans import Members, Plan, alone, bonds, split
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -81,9 +81,9 @@ class Grouping:
         nearest = min(found, key=lambda one: np.square(np.log(one.group.trips) - wanted).sum(), default=None)
         return None if nearest is None else (start, self._seat(nearest))
 
-    def _new_run(self, start: int, stop: int) -> tuple[Run, list[Plan]]:
+    def _new_run(self, start: int, stop: int) -> tuple[Members, list[Plan]]:
         """A run, and its plans with a channel loop."""
-        run = Run(self.task, self._names[start:stop])
+        run = Members(self.task, self._names[start:stop])
         shared = map(run.plan, run.chosen()) if stop - start == 2 else ()
         return run, [plan for plan in shared if plan.group.trips.X > 1]
 

@@ -1,5 +1,5 @@
-"""From menus to a schedule: which mapping each layer of a group takes, which groups the network is cut into, and the
-last percent: moves in pairs on the layers of a finished schedule, each with exactly the room it has."""
+"""From menus to a schedule: which mapping each layer of a group takes, and the last percent: moves on the layers of
+groups, each with exactly the room it has."""
 
 from __future__ import annotations
 
@@ -192,37 +192,6 @@ def _prices(task: Task, menu: Menu, condition: Condition, weights: Weights) -> F
     return weighed(menu, weights) * task.layer(condition).repeat
 
 
-def cut(task: Task, plans: Sequence[Plan], menus: Menus, weights: Weights) -> list[Filled]:
-    """Cut the network into groups of least total price, by dynamic programming over cut points.
-
-    `plans` must hold one of every single layer. best[j] = min over plans that end at j of best[i] + price. Plans are
-    tried in the order of a lower bound, the sum of their layers' cheapest mappings.
-    """
-    cheapest = {c: _prices(task, menu, c, weights).min(initial=np.inf) for c, menu in menus.items()}
-    stop, best = len(task.workload.layers), [0.0]
-    ending: list[list[Plan]] = [[] for _ in range(stop + 1)]
-    for plan in plans:
-        ending[task.workload.depth[plan.group.layers[-1]] + 1].append(plan)
-    last: dict[int, Filled] = {}
-    for end in range(1, stop + 1):
-        before = [best[end - len(plan.conditions)] for plan in ending[end]]
-        bounds = [
-            paid + sum(cheapest[c] for c in plan.conditions) for paid, plan in zip(before, ending[end], strict=True)
-        ]
-        best.append(np.inf)
-        for i in sorted(range(len(bounds)), key=bounds.__getitem__):
-            if bounds[i] >= best[end]:
-                break
-            filled = fill(task, ending[end][i], menus, weights, worth=best[end] - before[i])
-            if filled is not None:
-                best[end], last[end] = before[i] + filled.price, filled
-    groups: list[Filled] = []
-    while stop:
-        groups.append(last[stop])
-        stop -= len(last[stop].plan.conditions)
-    return groups[::-1]
-
-
 def to_schedule(task: Task, groups: Sequence[Filled]) -> Schedule:
     """The groups and their mappings as a schedule."""
     mappings = {name: mapping for filled in groups for name, mapping in to_mappings(task, filled).items()}
@@ -244,18 +213,18 @@ def to_mapping(task: Task, condition: Condition, menu: Menu, index: int) -> Mapp
     return unpack_mapping(np.asarray(menu.factors[..., index]), task.shared(condition), orders)
 
 
-def polish(task: Task, groups: Sequence[Filled], weights: Weights) -> list[Filled]:
+def polish(task: Task, groups: Sequence[Filled], weights: Weights, *, pairs: bool = True) -> list[Filled]:
     """Improve every layer while the others of its group stay as they are, and take what fits together.
 
-    All layers climb at once, each in the room that the present mappings of the others leave. Of the improvements of a
-    group the largest are taken first, as long as the group fits.
+    All layers climb at once, by moves in pairs or single ones, each in the room that the present mappings of the others
+    leave. Of the improvements of a group the largest are taken first, as long as the group fits.
     """
     current = list(groups)
     seats = [(i, turn, task.layer(c)) for i, one in enumerate(groups) for turn, c in enumerate(one.plan.conditions)]
     places = [(i, turn, layer.repeat) for i, turn, layer in seats if layer.is_mac]
     if not places:
         return current
-    found = solve(task, [_row(task, groups[i], turn) for i, turn, _ in places], weights, pairs=True)
+    found = solve(task, [_row(task, groups[i], turn) for i, turn, _ in places], weights, pairs=pairs)
     now = np.array([weighed(groups[i].chosen, weights)[turn] for i, turn, _ in places])
     gains = (now - weighed(found, weights)) * [repeat for _, _, repeat in places]
     for j in sorted(np.flatnonzero(gains > 0).tolist(), key=lambda j: -gains[j]):
@@ -263,7 +232,7 @@ def polish(task: Task, groups: Sequence[Filled], weights: Weights) -> list[Fille
         plan, chosen, price = current[i]
         changed = join([subset(chosen, slice(turn)), subset(found, [j]), subset(chosen, slice(turn + 1, None))])
         if fits(task, plan, changed):
-            current[i] = Filled(plan, changed, price - gains[j])
+            current[i] = Filled(plan, changed, price - float(gains[j]))
     return current
 
 

@@ -221,27 +221,49 @@ def alone(task: Task, conditions: Sequence[Condition], weights: Weights, seed: i
 def grouped(
     task: Task, conditions: Sequence[Condition], weights: Weights, seed: int, hints: Hints, climber: Climber = solve
 ) -> Menus:
-    """Mappings of layers inside groups: the best with all room there is, and the best with less and less of it.
+    """Mappings of layers inside groups: the best with all room there is, and the best with less and less of it."""
+    found = roomy(task, conditions, weights, seed, hints, climber)
+    return thriftier(task, found, weights, seed, hints, climber)
 
-    Each is climbed to from a full array, and from a hint or chance; with all room also from all weights at home.
+
+def roomy(
+    task: Task, conditions: Sequence[Condition], weights: Weights, seed: int, hints: Hints, climber: Climber = solve
+) -> Menus:
+    """The best mappings of layers inside groups with all room there is.
+
+    Climbed to from a full array, from a hint or chance, and from all weights at home.
     """
     fusing = task.fusing
     assert fusing is not None, "groups need a memory that fuses"
+    random, whole = np.random.default_rng(seed), task.all_room.running[fusing]
+    rows: list[Row] = []
+    for condition in conditions:
+        second, *_ = hints.get(condition.layer) or [scattered(task, condition, random)]
+        room = _room(task, condition, fusing, whole)
+        rows += [
+            Row(condition, start, room) for start in (full_array(task, condition), second, pinned(task, condition))
+        ]
+    return _climbed(task, rows, weights, climber)
+
+
+def thriftier(task: Task, menus: Menus, weights: Weights, seed: int, hints: Hints, climber: Climber = solve) -> Menus:
+    """Menus with the best mappings for less and less room added."""
+    fusing = task.fusing
+    assert fusing is not None, "groups need a memory that fuses"
     whole, random = task.all_room.running[fusing], np.random.default_rng(seed)
-    result: dict[Condition, list[Menu]] = {condition: [] for condition in conditions}
-    rooms = dict.fromkeys(conditions, whole)
-    for stage in range(1 + FURTHER_MAPPINGS):
+    result = {condition: [menu] for condition, menu in menus.items()}
+    latest = menus
+    for _ in range(FURTHER_MAPPINGS):
         rows: list[Row] = []
-        for condition, bytes_here in rooms.items():
-            second, *_ = hints.get(condition.layer) or [scattered(task, condition, random)]
-            starts = [full_array(task, condition), second, pinned(task, condition)][: 2 if stage else 3]
-            rows += [Row(condition, start, _room(task, condition, fusing, bytes_here)) for start in starts]
-        rooms = dict[Condition, float]()
-        for condition, menu in _climbed(task, rows, weights, climber).items():
-            result[condition].append(menu)
+        for condition, menu in latest.items():
             used = menu.running[fusing, weighed(menu, weights).argmin()] if size_of(menu) else 0
             if used > LITTLE_ROOM * whole:
-                rooms[condition] = THRIFT * float(used)
+                second, *_ = hints.get(condition.layer) or [scattered(task, condition, random)]
+                room = _room(task, condition, fusing, THRIFT * float(used))
+                rows += [Row(condition, start, room) for start in (full_array(task, condition), second)]
+        latest = _climbed(task, rows, weights, climber)
+        for condition, menu in latest.items():
+            result[condition].append(menu)
     return {condition: join(parts) for condition, parts in result.items()}
 
 

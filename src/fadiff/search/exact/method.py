@@ -4,9 +4,11 @@
    *solved*: branch and bound over chains of extents (:mod:`fadiff.search.solver`) until no mapping can be better, and
    climbs from what that finds.
 2. *Fuse*: plans for groups with trip counts under which their buffers fit; for every layer under every plan's
-   condition, mappings for less and less room; the network is *cut* into groups by dynamic programming, and prices
-   follow the result until the cut stays the same.
-3. *Polish*: moves in pairs on every layer, with exactly the room its group leaves.
+   condition a mapping with all room there is; under the conditions of plans that may then still pay, others for less
+   and less room. The network is *cut* into groups by dynamic programming, and prices follow the result until the cut
+   stays the same.
+3. *Refine*: plans that come near are polished, too, and of their layers all trip counts are tried.
+4. *Polish*: moves in pairs on every layer, with exactly the room its group leaves.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.search.driver import Incumbent, Settings, Status, Weights, price_weights
-from fadiff.search.exact.assemble import Filled, cut, polish, to_schedule
+from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
+from fadiff.search.exact.cuts import Cut, Cuts
 from fadiff.search.exact.every import every_mapping
 from fadiff.search.exact.menus import (
     Hints,
@@ -28,14 +31,15 @@ from fadiff.search.exact.menus import (
     Start,
     alone,
     climbed_from,
-    grouped,
     join,
+    roomy,
     size_of,
     starts_of,
     subset,
+    thriftier,
     weighed,
 )
-from fadiff.search.exact.plans import Plan, conditions_of, plans
+from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plans
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.solver.decode import factors_of
 from fadiff.search.solver.layer_bound import LayerBound, binding_term
@@ -47,6 +51,13 @@ if TYPE_CHECKING:
 
 _CONDITIONS_PER_STEP = 512
 _CUTS = 5
+_PLANS_AT_ONCE = 128
+"""Plans whose layers get mappings for less room before the network is cut again."""
+_ROUNDS = 6
+_NEAR = 0.01
+_NEAR_PLANS = 32
+"""Plans that are refined: whose schedules are dearer by this share of the price at most, and how many of them."""
+_REFINEMENTS = 3
 _POLISHES = 4
 _WALKS = {"edp": 60, "energy": 160, "latency": 60}
 """Walks through each layer on its own, on average, at most: energy alone says less of how tiles should be."""
@@ -112,8 +123,13 @@ class ExactSearch:
         self.incumbent = incumbent
         self.menus: Menus = {}
         self.singles = [plan_alone(task, name) for name in task.workload.topological]
-        self.plans: list[Plan] = list(self.singles)
+        self.cuts = Cuts(task, self.singles)
         self.groups: list[Filled] = []
+        self._last: Cut | None = None
+        self._thrifty: set[Condition] = set()
+        """Conditions with mappings for less room."""
+        self._widened: set[tuple[str, ...]] = set()
+        """Layers of which all trip counts were tried as a group."""
 
     @property
     def best(self) -> Evaluation:
@@ -138,11 +154,12 @@ class ExactSearch:
     def map(self, starts: int, *, polished: bool) -> Steps:
         """Layers on their own, from so many starts each."""
         self.menus |= alone(self.task, conditions_of(self.singles), self.weights, self.settings.seed, starts)
-        yield from self._cuts(self.singles, "map")
+        self._thrifty |= {*self.menus}
+        yield from self._cut("map")
         if polished:
             found = {condition: starts_of(menu) for condition, menu in self.menus.items()}
             self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
-            yield from self._cuts(self.singles, "map")
+            yield from self._cut("map")
 
     def solve(self) -> Steps:
         """Layers on their own, those first that may still become much better, as long as all of them may."""
@@ -162,7 +179,7 @@ class ExactSearch:
                 open_.remove(lost)
             yield Status("solve", sum(one.bound.passes for one in found), most)
         self.take_hints({condition.layer: one.starts(task) for one in found for condition in one.alike})
-        yield from self._cuts(self.singles, "solve")
+        yield from self._cut("solve")
 
     def take_hints(self, hints: Hints) -> None:
         """Climb from mappings that somebody proposes for layers on their own."""
@@ -172,19 +189,68 @@ class ExactSearch:
 
     def enumerate_plans(self) -> None:
         """Take up every plan worth trying."""
-        self.plans += plans(self.task)
+        self.cuts.add(plans(self.task))
 
     def fuse(self, phase: str, hints: Hints | None = None) -> Steps:
         """Map all conditions that are not mapped yet, and cut again whenever a part of them is."""
         hints = self.known_starts() if hints is None else hints
-        todo = [condition for condition in conditions_of(self.plans) if condition not in self.menus]
+        todo = [condition for condition in self.cuts.conditions if condition not in self.menus]
         for at in range(0, max(1, len(todo)), _CONDITIONS_PER_STEP):
             part = todo[at : at + _CONDITIONS_PER_STEP]
             if part:
-                self.menus |= grouped(self.task, part, self.weights, self.settings.seed, hints)
+                self.menus |= roomy(self.task, part, self.weights, self.settings.seed, hints)
                 self._enumerate(part)
-            ready = [plan for plan in self.plans if all(c in self.menus for c in plan.conditions)]
-            yield from self._cuts(ready, phase)
+            yield from self._cut(phase)
+            yield from self._make_room(phase, hints)
+
+    def _make_room(self, phase: str, hints: Hints) -> Steps:
+        """Map layers for less room under the conditions of plans that may make the schedule better."""
+        for _ in range(_ROUNDS):
+            chosen = [self.cuts.plans[i] for i in self._promising(done=False)[:_PLANS_AT_ONCE]]
+            found = {c: self.menus[c] for c in conditions_of(chosen) if c not in self._thrifty}
+            if not found:
+                return
+            self.menus |= thriftier(self.task, found, self.weights, self.settings.seed, hints)
+            self._thrifty |= {*found}
+            yield from self._cut(phase)
+
+    def _promising(self, *, done: bool) -> list[int]:
+        """Plans that would make the schedule better if their layers fitted together as they are cheapest, the best
+        first: of those with mappings for less room, or of the others."""
+        assert self._last is not None, "there was a cut"
+        known = self.cuts.known(self._thrifty)
+        price = self._last.least if done else np.where(known, self._last.price, self._last.least)
+        regret = self.cuts.regret(price, self._last.total)
+        return [i for i in np.argsort(regret, kind="stable").tolist() if regret[i] < 0 and known[i] == done]
+
+    def _near(self) -> list[Filled]:
+        """Plans with mappings that make a schedule nearly as good as the best one, the best first."""
+        assert self._last is not None, "there was a cut"
+        price, filled = self._last.price.copy(), dict[int, Filled]()
+        for i in self._promising(done=True)[: 4 * _NEAR_PLANS]:
+            found = fill(self.task, self.cuts.plans[i], self.menus, self._weights(self.best), np.inf)
+            price[i] = np.inf if found is None else found.price
+            if found is not None and len(found.plan.conditions) > 1:
+                filled[i] = found
+        regret = self.cuts.regret(price, self._last.total)
+        near = sorted((i for i in filled if regret[i] < _NEAR * self._last.total), key=lambda i: regret[i])
+        return [filled[i] for i in near[:_NEAR_PLANS]]
+
+    def refine(self) -> Steps:
+        """Improve plans that come near the best ones, and try all trip counts of their layers."""
+        for _ in range(_REFINEMENTS):
+            before, near = self.best, self._near()
+            sets = [one.plan.group.layers for one in near if one.plan.group.layers not in self._widened]
+            self._widened |= {*sets}
+            for layers in dict.fromkeys(sets):
+                members = Members(self.task, layers, WIDEST_GAP_OF_ALL)
+                self.cuts.add(map(members.plan, members.every()))
+            yield from self.fuse("refine")
+            near = polish(self.task, self._near(), self.weights, pairs=False)
+            self._remember(near)
+            yield from self._cut("refine")
+            if self.best is before and not sets:
+                break
 
     def _enumerate(self, conditions: Sequence[Condition]) -> None:
         """Of small layers, take all mappings worth having."""
@@ -205,7 +271,11 @@ class ExactSearch:
             yield Status("polish", turn + 1, _POLISHES)
             if self.schedule == before:
                 break
-        for filled in self.groups:
+        self._remember(self.groups)
+
+    def _remember(self, groups: Sequence[Filled]) -> None:
+        """Put the mappings of groups on the menus."""
+        for filled in groups:
             for i, condition in enumerate(filled.plan.conditions):
                 self.menus[condition] = join([self.menus[condition], subset(filled.chosen, [i])])
 
@@ -216,14 +286,13 @@ class ExactSearch:
         """
         if not self.settings.limits.excess(evaluate(self.schedule)):
             return
-        ready = [plan for plan in self.plans if all(condition in self.menus for condition in plan.conditions)]
-        yield from self._stress(ready)
+        yield from self._stress()
         used = dict.fromkeys(conditions_of([*self.singles, *(filled.plan for filled in self.groups)]))
         self._climb_again([condition for condition in used if self.task.layer(condition).is_mac])
-        yield from self._stress(ready)
+        yield from self._stress()
         yield from self.polish()
 
-    def _stress(self, ready: Sequence[Plan]) -> Steps:
+    def _stress(self) -> Steps:
         """The least price of what is over its limit at which a cut of the network is within it, by bisection."""
         near, limits = evaluate(self.schedule), self.settings.limits
         limited = 0 if near.energy_pj / limits.energy_pj > near.cycles / limits.cycles else 1
@@ -234,7 +303,7 @@ class ExactSearch:
             middle = (low + high) / 2 if turn else high
             stress = [1.0, 1.0]
             stress[limited] = exp(middle)
-            self.groups = cut(self.task, ready, self.menus, (base[0] * stress[0], base[1] * stress[1]))
+            self.groups = self.cuts.cut(self.menus, (base[0] * stress[0], base[1] * stress[1])).groups
             found = self.incumbent.offer(self.schedule)
             if found is not None and not limits.excess(found):
                 high = middle
@@ -251,11 +320,12 @@ class ExactSearch:
         for condition, more in climbed_from(self.task, starts, self.weights).items():
             self.menus[condition] = join([self.menus[condition], more])
 
-    def _cuts(self, ready: Sequence[Plan], phase: str) -> Steps:
+    def _cut(self, phase: str) -> Steps:
         """Cut, reprice near the result, and cut again until nothing changes."""
         near, before = self.best, None
         for turn in range(_CUTS):
-            self.groups = cut(self.task, ready, self.menus, self._weights(near))
+            self._last = self.cuts.cut(self.menus, self._weights(near))
+            self.groups = self._last.groups
             if self.schedule == before:
                 break
             before = self.schedule

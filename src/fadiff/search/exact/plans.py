@@ -1,8 +1,8 @@
 """Which layers could be fused, and with which shared trip counts: plans for groups, before any mapping.
 
-A *plan* is a run of layers that are neighbours in topological order, with shared trip counts under which their buffers
-fit in the memory that fuses. Everything a plan promises holds whatever mappings its layers get later, except that their
-tiles must fit beside the buffers.
+A *plan* is a set of layers (:mod:`fadiff.search.exact.sets`) with shared trip counts under which their buffers fit in
+the memory that fuses. Everything a plan promises holds whatever mappings its layers get later, except that their tiles
+must fit beside the buffers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fadiff.schedule.arrays import buffer_values, waiting_trips
 from fadiff.schedule.barriers import barriers
 from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.schedule.tiling import Tiling, group_tiling, inner_edges
+from fadiff.search.exact.sets import Growing
 from fadiff.search.space import divisors
 
 if TYPE_CHECKING:
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-LONGEST_GROUP = 32
-MOST_RUNS = 8192
-"""Layers in a group at most, and runs of layers looked at: in networks of hundreds of layers groups stay shorter."""
 BUFFER_SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
 """Plans are kept for buffers that leave different shares of the memory to tiles and pinned weights."""
 PLANS_PER_SHARE = 3
-SHORT_RUN = 4
-PLANS_PER_SHARE_OF_SHORT_RUN = 12
-"""Plans tried of a run for each share; of runs of a few layers there are fewer, and small machines fit no others."""
+SMALL_GROUP = 4
+PLANS_PER_SHARE_OF_SMALL_GROUP = 12
+"""Plans tried of a set for each share; of a few layers there are fewer, and small machines fit no others."""
+MOST_PLANS = 96
+"""Plans of a set at most where all are tried, those of the fewest iterations."""
 WIDEST_GAP = 2.0
+WIDEST_GAP_OF_ALL = 1.2
 WIDEST_GAP_OF_PAIR = 1.01
 """Trip counts tried of one loop: its divisors, and where one is more than so many times the next, others between; of a
 pair all up to a hundred."""
@@ -65,28 +66,29 @@ def alone(task: Task, name: str) -> Plan:
 
 
 def plans(task: Task) -> Iterator[Plan]:
-    """Every plan of two layers or more, shortest first for each first layer.
+    """Plans of every set of two layers or more that may be a group, those of small sets first.
 
-    Runs of the same shapes, joined in the same way, have the same plans: they are made once.
+    Sets of the same shapes, joined in the same way, have the same plans: they are made once. Buffers of a set are also
+    those of every larger one with the same sink: where they do not fit, it does not grow.
     """
     if task.machine.structure.hands_over is None:
         return
-    names = task.workload.topological
-    longest = max(4, min(LONGEST_GROUP, MOST_RUNS // len(names)))
     made: dict[tuple[object, ...], tuple[bool, list[Sharing]]] = {}
-    for start in range(len(names)):
-        for stop in range(start + 2, min(len(names), start + longest) + 1):
-            run = Run(task, names[start:stop])
-            if run.pattern not in made:
-                made[run.pattern] = (run.may_grow, list(run.chosen()))
-            may_grow, found = made[run.pattern]
-            yield from map(run.plan, found)
-            if not may_grow:
-                break
+    growing = Growing(task.workload)
+    for names in growing:
+        may_grow = True
+        if len(names) > 1:
+            members = Members(task, names)
+            if members.pattern not in made:
+                made[members.pattern] = (members.may_grow, list(members.chosen()))
+            may_grow, found = made[members.pattern]
+            yield from map(members.plan, found)
+        if may_grow:
+            growing.grow(names)
 
 
 class Sharing(NamedTuple):
-    """Trip counts that a run of layers may share, and what follows from them, by the layers' places in the run."""
+    """Trip counts that a set of layers may share, and what follows from them, by the layers' places in the set."""
 
     trips: Trips
     loops: str
@@ -94,19 +96,20 @@ class Sharing(NamedTuple):
     live_bytes: tuple[float, ...]
 
 
-class Run:
-    """Layers that are neighbours in topological order, and the trip counts they could share as a group."""
+class Members:
+    """Layers in topological order, the sink last, and the trip counts they could share as a group."""
 
-    def __init__(self, task: Task, names: tuple[str, ...]) -> None:
+    def __init__(self, task: Task, names: tuple[str, ...], widest_gap: float = WIDEST_GAP) -> None:
         self.task = task
-        self.names = names
+        self.names: tuple[str, ...] = names
+        self.widest_gap = WIDEST_GAP_OF_PAIR if len(self.names) == 2 else widest_gap
         self.workload: Workload = task.workload
         self.fused: list[Edge] = inner_edges(task.workload, names)
         self.fusible = all(edge.fusible for edge in self.fused)
 
     @cached_property
     def pattern(self) -> tuple[object, ...]:
-        """All that the plans of a run depend on: shapes, epilogues, padding, and the edges between its layers."""
+        """All that the plans of a set depend on: shapes, epilogues, padding, edges between its layers and to others."""
         place = {name: i for i, name in enumerate(self.names)}
         layers = [self.workload[name] for name in self.names]
         shapes = tuple((x.kind, x.dims, x.stride, x.dilation, x.stored, x.epilogue, x.repeat, x.pad) for x in layers)
@@ -119,7 +122,7 @@ class Run:
 
     @cached_property
     def barred(self) -> frozenset[str]:
-        """Loops that the run may not share, whatever the trip counts."""
+        """Loops that the layers may not share, whatever the trip counts."""
         found = barriers(self.workload, self.names, self.fused, online_softmax=self.task.machine.online_softmax)
         return frozenset(loop for barrier in found for loop in barrier.loops)
 
@@ -127,7 +130,7 @@ class Run:
     def tiling(self) -> Tiling:
         """The candidates of trip counts without X that the rules *aligned* and *whole* allow."""
         sizes = self.workload[self.names[-1]].dims._asdict()
-        gap = WIDEST_GAP_OF_PAIR if len(self.names) == 2 else WIDEST_GAP
+        gap = self.widest_gap
         counts = [[1] if loop in self.barred else _some_trip_counts(sizes[loop], loop, gap) for loop in "GNPQ"]
         return self._aligned(np.array(list(product(*counts, [1]))).T)
 
@@ -145,7 +148,7 @@ class Run:
     def _aligned(self, trips: Int[np.ndarray, "5 candidates"]) -> Tiling:
         """The tiling of those candidates that are aligned."""
         tiling = group_tiling(self.workload, self.names, self.fused, trips)
-        return group_tiling(self.workload, self.names, self.fused, trips[:, tiling.aligned])
+        return tiling.only(tiling.aligned)
 
     @cached_property
     def live(self) -> Float[np.ndarray, "candidates layers"]:
@@ -191,25 +194,35 @@ class Run:
 
     @property
     def may_grow(self) -> bool:
-        """Whether a longer run could be a group: it has the same edges and buffers and more.
+        """Whether a larger set could be a group: it has the same edges and buffers and more.
 
         A pair whose buffer does not fit whole may still fit in parts, under the channel loop.
         """
         return self.fusible and float(self.live.max(axis=1).min()) <= self.capacity
 
     def chosen(self) -> Iterator[Sharing]:
-        """Trip counts worth trying, their nesting, and the live bytes; none if the run may not be a group.
-
-        The nestings that differ have X innermost or outermost.
-        """
-        if not self.may_be_group:
-            return
-        most = PLANS_PER_SHARE if len(self.names) > SHORT_RUN else PLANS_PER_SHARE_OF_SHORT_RUN
-        for loops in ("GNPQ", "GNPQX", "GXNPQ"):
-            tiling = self.channel_tiling if "X" in loops else self.tiling
-            live = self.live_bytes(tiling, loops) if "X" in loops else self.live
+        """Some trip counts worth trying, for different shares of the memory; none if the layers may not be a group."""
+        most = PLANS_PER_SHARE if len(self.names) > SMALL_GROUP else PLANS_PER_SHARE_OF_SMALL_GROUP
+        for tiling, live, loops in self._nested():
             for i in _spread(live.max(axis=1), tiling.trips, self.capacity, most):
                 yield self._sharing(tiling, live, i, loops)
+
+    def every(self) -> Iterator[Sharing]:
+        """All trip counts under which buffers fit, as far as they are not too many."""
+        for tiling, live, loops in self._nested():
+            peak, iterations = live.max(axis=1), tiling.trips[1:].prod(axis=0)
+            ranked = np.lexsort((peak, iterations))
+            for i in ranked[peak[ranked] <= self.capacity][:MOST_PLANS]:
+                yield self._sharing(tiling, live, int(i), loops)
+
+    def _nested(self) -> Iterator[tuple[Tiling, Float[np.ndarray, "candidates layers"], str]]:
+        """Candidates of trip counts and their live bytes in each nesting that makes a difference: X innermost or
+        outermost."""
+        if not self.may_be_group:
+            return
+        yield self.tiling, self.live, "GNPQ"
+        for loops in ("GNPQX", "GXNPQ"):
+            yield self.channel_tiling, self.live_bytes(self.channel_tiling, loops), loops
 
     def nearest_plan(self, wanted: Sequence[float]) -> Plan | None:
         """The plan whose trips are nearest to `wanted` (logs of G, N, P, Q); None if none fits."""
@@ -275,7 +288,7 @@ def _some_trip_counts(size: int, loop: str, widest_gap: float) -> list[int]:
 def _spread(
     peak: Float[np.ndarray, " candidates"], trips: Int[np.ndarray, "5 candidates"], capacity: float, most: int
 ) -> list[int]:
-    """Some candidates of a run: for each share of the memory that buffers may take, those with the fewest iterations.
+    """Some candidates of a set: for each share of the memory that buffers may take, those with the fewest iterations.
 
     Fewer iterations mean fewer reloads; smaller buffers leave room to pin weights. Groups of G are independent, so
     their iterations reload nothing and do not count.

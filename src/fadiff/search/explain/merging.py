@@ -15,7 +15,7 @@ from fadiff.search.driver import Objective, price_weights
 from fadiff.search.exact.assemble import Filled, fill, to_mappings
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import grouped
-from fadiff.search.exact.plans import Plan, Run, conditions_of
+from fadiff.search.exact.plans import Members, Plan, conditions_of
 from fadiff.search.explain.climbs import climbed, start_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def merge(
 
 def _some_plans(task: Task, pair: Pair, most: int) -> list[Plan]:
     """The most promising plans of the merged group: few bytes moved, few iterations, little held for short."""
-    run = Run(task, merged_layers(task.workload, *pair))
+    run = Members(task, merged_layers(task.workload, *pair))
     found = [run.plan(sharing) for sharing in run.chosen()]
     moved = [_moved_bytes(task, plan) for plan in found]
     turns = [plan.group.iterations / plan.group.trips.G for plan in found]

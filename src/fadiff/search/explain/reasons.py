@@ -12,7 +12,7 @@ from fadiff.schedule.barriers import barriers
 from fadiff.schedule.tiling import group_tiling
 from fadiff.search.driver import Objective, score
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.plans import Run
+from fadiff.search.exact.plans import Members
 from fadiff.search.explain.merging import Pair, merge, merged_layers
 from fadiff.search.space import trip_counts
 
@@ -108,7 +108,7 @@ def _on_the_way(workload: Workload, members: Sequence[str]) -> set[str]:
 def _broken(task: Task, source: Group, target: Group) -> Verdict | None:
     """Which rule the merged group breaks, whatever the trip counts and mappings."""
     names = merged_layers(task.workload, source, target)
-    run = Run(task, names)
+    run = Members(task, names)
     if barred := [edge for edge in run.fused if not edge.fusible]:
         told = ", ".join(f"{edge.target} cannot read {edge.source} on chip" for edge in barred)
         return Verdict("not fusible", f"{told}: the network says so")
@@ -129,13 +129,13 @@ def _broken(task: Task, source: Group, target: Group) -> Verdict | None:
     return Verdict(cause, f"it cannot be tiled ({reason}), and {needed}", missing)
 
 
-def smallest_bytes(run: Run) -> int:
+def smallest_bytes(run: Members) -> int:
     """The least that the buffers of a run need while some layer runs, under any trip counts."""
     under_x = run.live_bytes(run.channel_tiling, "GXNPQ")
     return ceil(np.concatenate([run.live, under_x]).max(axis=1).min())
 
 
-def _uncut(run: Run) -> tuple[Cause, str]:
+def _uncut(run: Members) -> tuple[Cause, str]:
     """What keeps a run from being cut by any shared loop."""
     sizes = {loop: {run.workload[name].dims._asdict()[loop] for name in run.names} for loop in "GNPQ"}
     for barrier in barriers(run.workload, run.names, run.fused, online_softmax=run.task.machine.online_softmax):

@@ -18,7 +18,7 @@ import optax
 
 from fadiff.schedule.arrays import pack_mappings
 from fadiff.schedule.nest import SHARED
-from fadiff.search.exact.plans import Plan, Run, bonds, split
+from fadiff.search.exact.plans import Members, Plan, bonds, split
 from fadiff.search.gradient.candidates import SHARED_DIMS
 from fadiff.search.gradient.loss import Seen, apart, choose_orders, look, loss, price_orders, set_scene
 from fadiff.search.gradient.penalties import PENALTIES
@@ -235,6 +235,6 @@ def decode_groups(task: Task, proposals: Proposals, restart: int) -> list[Plan]:
     def planned(start: int, stop: int) -> Plan | None:
         members = names[start:stop]
         wanted = log_trips[:, [task.number[name] for name in members]].mean(axis=1)
-        return Run(task, members).nearest_plan(wanted.tolist())
+        return Members(task, members).nearest_plan(wanted.tolist())
 
     return list(split(bonds(task.workload, proposals.sigma[restart]), 0.5, planned))

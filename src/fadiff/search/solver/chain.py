@@ -178,14 +178,10 @@ class Chain:
         for d in range(8):
             fewest, most = int(self.lanes.low[node, d]), int(self.lanes.high[node, d])
             if most > 1:
-                way = _moved(way, d, wanted[d], _lane_steps(way.cells[d], wanted[d], self._least_end(d), fewest, most))
+                way = _moved(way, d, wanted[d], _lane_steps(way.cells[d], wanted[d], self.flows.ends[d], fewest, most))
             else:
                 way = self._fixed(way, (d,), node)
         return way._replace(node=node)
-
-    def _least_end(self, d: int) -> int:
-        """The least extent at which a dim may end, so that it need not be a multiple of what is further in."""
-        return 1 if d in self.flows.cut else self.size[d]
 
     def _fixed(self, way: Way, dims: Iterable[int], node: int) -> Way:
         """No loop over some dims: extents stay."""
@@ -199,7 +195,7 @@ class Chain:
         for d in dims:
             if self.size[d] > 1:
                 wanted = self.rows[node][d]
-                way = _moved(way, d, wanted, _loop_steps(way.cells[d], wanted, self._least_end(d)))
+                way = _moved(way, d, wanted, _loop_steps(way.cells[d], wanted, self.flows.ends[d]))
         return way
 
     def _loops(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:
@@ -341,7 +337,7 @@ def _same_steps(inner: Cells, outer: Cells) -> Steps:
 
 
 @cache
-def _loop_steps(inner: Cells, outer: Cells, end: int) -> Steps:
+def _loop_steps(inner: Cells, outer: Cells, end: float) -> Steps:
     """From which cells a loop leads to which: some multiple of an extent in the one lies in the other, or an end."""
     low, high = outer.lows[:, None], outer.highs[:, None]
     least, most = np.ceil(low / inner.highs), np.floor(high / inner.lows)
@@ -352,7 +348,7 @@ def _loop_steps(inner: Cells, outer: Cells, end: int) -> Steps:
 
 
 @cache
-def _lane_steps(inner: Cells, outer: Cells, end: int, fewest: int, most: int) -> Steps:
+def _lane_steps(inner: Cells, outer: Cells, end: float, fewest: int, most: int) -> Steps:
     """From which cells below an axis its lanes lead to which above it; at an end lanes may be cut short."""
     low, high = outer.lows[:, None], outer.highs[:, None]
     found = (high >= end) & (inner.highs * most >= np.maximum(low, end)) & (inner.lows * (fewest - 1) < high)

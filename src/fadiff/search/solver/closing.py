@@ -92,14 +92,15 @@ class Prices(NamedTuple):
 class Closing:
     """The flows of one layer on a machine, with lanes between bounds, over cells of extents."""
 
-    def __init__(self, layer: Layer, machine: Machine, lanes: Lanes, cut: frozenset[int]) -> None:
+    def __init__(self, layer: Layer, machine: Machine, lanes: Lanes, ends: Sequence[float]) -> None:
         self.layer = layer
         self.machine = machine
         self.structure = machine.structure
         self.lanes = lanes
         self.size = layer.dims
-        self.cut = cut
-        """Dims that a group may cut into tiles: their extents may end at a tile, not only at the size."""
+        self.ends = ends
+        """By dim: the least extent at which it may end, so that it need not be a multiple of what is further in: the
+        size, or that of any tile where a group may cut the dim; none where all factors divide."""
         self.whole = tuple(Cells((size,), (size,)) for size in layer.dims)
         """The one cell of the full size."""
         self.all: list[Flow] = [(t, keeper) for t in "WIO" for keeper in self.structure.keepers(t)[1:]]
@@ -128,7 +129,7 @@ class Closing:
         # All lanes of the inner axes run under every lane of the outermost but its last.
         running = (used[0] - 1) * prod(used[1:]) + 1 if used else 1
         fewer = np.maximum(np.ceil(size / past), np.floor(size / high) * running)
-        ends = high >= (2 if d in self.cut else size)
+        ends = high >= max(2, self.ends[d])
         return np.ceil(low / most), np.where(ends, np.minimum(counts, fewer), counts)
 
     def _count(self, d: int, cells: Cells, place: int, keeper: int, memory: int) -> Lattice | float:
@@ -181,7 +182,7 @@ class Closing:
         ranges: list[tuple[Float[np.ndarray, "*two"], Float[np.ndarray, "*two"]]] = []
         for d, two in zip(dims, ((-1, 1), (1, -1)), strict=True):
             low, fewest = self._held_ends(d, cells[d], place, keeper)
-            pieces = _most_pieces if d in self.cut else _pieces
+            pieces = _most_pieces if self.ends[d] == 1 else _pieces
             most = np.maximum([pieces(self.size[d], extent) for extent in low.astype(int).tolist()], fewest)
             ranges.append((fewest.reshape(two), most.reshape(two)))
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fadiff.search.space import divisors
+
 if TYPE_CHECKING:
     from jaxtyping import Float
 
@@ -55,6 +57,10 @@ class Cells:
         if len(cells) == len(self):
             return self
         return Cells(*zip(*((self.low[cell], self.high[cell]) for cell in cells), strict=True))
+
+    def meets(self, other: Cells) -> bool:
+        """Whether a number is in both."""
+        return bool(((self.lows[:, None] <= other.highs) & (other.lows <= self.highs[:, None])).any())
 
     def wide(self, cell: int) -> bool:
         """Whether a cell holds more than one number."""
@@ -104,6 +110,16 @@ class Grid:
         return Grid(tuple(map(tuple, rows)))
 
 
-def doubling_grid(size: Sequence[int], nodes: int) -> Grid:
-    """Intervals that double, everywhere."""
-    return Grid((tuple(doubling(extent) for extent in size),) * nodes)
+def divisors_of(size: int) -> Cells:
+    """Every divisor on its own.
+
+    >>> divisors_of(12)
+    Cells(low=(1, 2, 3, 4, 6, 12), high=(1, 2, 3, 4, 6, 12))
+    """
+    found = tuple(divisors(size))
+    return Cells(found, found)
+
+
+def first_grid(size: Sequence[int], nodes: int, *, exact: bool) -> Grid:
+    """The same cells at all nodes: intervals that double, or where factors must divide, the divisors."""
+    return Grid((tuple(divisors_of(extent) if exact else doubling(extent) for extent in size),) * nodes)

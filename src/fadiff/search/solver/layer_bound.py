@@ -24,7 +24,7 @@ from fadiff.hardware import Axis, Memory
 from fadiff.schedule.nest import G, N, P, Q
 from fadiff.search.solver.chain import Chain
 from fadiff.search.solver.closing import Closing, Prices
-from fadiff.search.solver.grid import Cells, Grid, doubling_grid
+from fadiff.search.solver.grid import Cells, Grid, first_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
 from fadiff.search.solver.parts import (
     COMPUTING,
@@ -68,6 +68,8 @@ class LayerBound:
     places: tuple[Place, ...]
     binds: Term = COMPUTING
     """What probably takes the time: all of it is charged to this term first."""
+    exact: bool = False
+    """Whether factors must divide: then no tile is cut at its end."""
     passes: int = 0
     """Walks so far."""
     candidates: list[Candidate] = field(default_factory=list[Candidate])
@@ -141,14 +143,16 @@ class LayerBound:
     def _whole(self) -> Iterator[Part]:
         """All mappings, by place."""
         size = self.layer.dims
-        grid = doubling_grid(size, len(self.machine.nodes))
+        grid = first_grid(size, len(self.machine.nodes), exact=self.exact)
         for number, place in enumerate(self.places):
             cut = place.cut if place.grouped else ()
             tile = tuple(Cells((1 if d in cut else size[d],), (size[d],)) for d in range(8))
             yield Part(number, tile, all_lanes(self.layer, self.machine), grid, {self.binds: 1.0})
 
     def _flows(self, part: Part) -> Closing:
-        return Closing(self.layer, self.machine, part.lanes, self.places[part.place].cut | {G, N, P, Q})
+        cut = self.places[part.place].cut | {G, N, P, Q}
+        ends = [inf if self.exact else 1 if d in cut else size for d, size in enumerate(self.layer.dims)]
+        return Closing(self.layer, self.machine, part.lanes, ends)
 
     def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""
@@ -166,6 +170,8 @@ class LayerBound:
         prices = self._prices(part, weights, part.shares)
         fuses = self.machine.structure.fuses
         if (fuses is not None and prices.room[fuses] < 0) or (prices.keeps and not self._flows(part).may_stay(prices)):
+            return inf, ()
+        if not all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True)):
             return inf, ()
         self.passes += 1
         chain = Chain(self._flows(part), part.grid, prices, part.tile, enough)

@@ -69,10 +69,12 @@ class Agreed(NamedTuple):
 class Modes:
     """The modes of all layers of a network, and boxes of trips that they agree on; `places` are those of each layer."""
 
-    def __init__(self, links: Links, places: Sequence[Sequence[tuple[Fused, Place]]]) -> None:
+    def __init__(
+        self, links: Links, places: Sequence[Sequence[tuple[Fused, Place]]], *, exact_factors: bool = False
+    ) -> None:
         self.links = links
         self.places = places
-        self.tilings = Tilings(links)
+        self.tilings = Tilings(links, exact=exact_factors)
         self.boxes = self.tilings.everything
         self._tied = {
             layer.name: Fused().union(*(fused for fused, _ in found))

@@ -125,8 +125,16 @@ class _Wanted(NamedTuple):
 class Prover:
     """Bounds of a network, better and better; a schedule of it tells where to look."""
 
-    def __init__(self, near: Evaluation, objective: Objective = "edp", stress: Weights = (1.0, 1.0)) -> None:
-        """By `stress` a pJ and a cycle count more than the objective says, because of limits."""
+    def __init__(
+        self,
+        near: Evaluation,
+        objective: Objective = "edp",
+        stress: Weights = (1.0, 1.0),
+        *,
+        exact_factors: bool = False,
+    ) -> None:
+        """By `stress` a pJ and a cycle count more than the objective says, because of limits; with `exact_factors` only
+        schedules are meant whose factors divide."""
         self.near = near
         self.objective: Objective = objective
         self.stress = stress
@@ -142,7 +150,7 @@ class Prover:
             alike = (*shape, repr(mine))
             if alike not in found:
                 found[alike] = _Kind(
-                    LayerBound(layer, machine, mine, binding_term(near, i))
+                    LayerBound(layer, machine, mine, binding_term(near, i), exact_factors)
                     if layer.is_mac
                     else AddBound(layer, machine, mine)
                 )
@@ -150,7 +158,7 @@ class Prover:
             found[alike].layers.append(i)
             self.kind_of.append(found[alike])
         self.kinds = list(found.values())
-        self.modes = Modes(links, possible)
+        self.modes = Modes(links, possible, exact_factors=exact_factors)
         self.lines: dict[Weights, Line] = {}
         self._told: dict[Weights, _Told] = {}
         self._asked: tuple[list[Mode], list[_Wanted]] | None = None

@@ -41,8 +41,10 @@ def halves(box: Box, loop: int, after: int | None = None) -> tuple[Box, Box]:
 class Tilings:
     """The tiles that the layers of a network can have in groups."""
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, *, exact: bool = False) -> None:
+        """With `exact`, trips must divide what they cut."""
         self.workload = workload = links.workload
+        self._exact = exact
         self._links = {
             (edge.source, edge.target): (sharable(workload, links.machine, edge), edge.port)
             for edge in workload.edges
@@ -123,7 +125,7 @@ class Tilings:
         """Tiles of ceil(size/trips)."""
         trips = self._trips[loop]
         tile = np.ceil(size / trips)
-        there = (trips - 1) * tile < size
+        there = tile * trips == size if self._exact else (trips - 1) * tile < size
         return np.where(there, tile, np.inf), np.where(there, tile, 0.0)
 
     def _ends(self, name: str, loop: str) -> Range:

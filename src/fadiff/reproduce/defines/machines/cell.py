@@ -19,8 +19,9 @@ from fadiff.schedule import Group, Trips
 from fadiff.search.driver import Incumbent, Settings, Status, search
 from fadiff.search.exact.assemble import to_schedule
 from fadiff.search.exact.conditions import Task
+from fadiff.search.exact.cuts import Cuts
 from fadiff.search.exact.method import ExactSearch
-from fadiff.search.exact.plans import Plan, Run
+from fadiff.search.exact.plans import Members, Plan
 from fadiff.search.programs import search_programs
 
 if TYPE_CHECKING:
@@ -79,14 +80,14 @@ def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], 
         members = stacks(workload, machine)
 
         def among(plans: Sequence[Plan], kind: str, tile: Tile | None = None) -> Iterator[Status]:
-            exact.plans = [*exact.singles, *plans]
+            exact.cuts = Cuts(task, [*exact.singles, *plans])
             yield from exact.fuse(kind)
             found[kind, tile] = evaluate(to_schedule(task, exact.groups))
 
         yield from exact.map(STARTS, polished=False)
         found[SINGLE, None] = incumbent.unfused or exact.best
         exact.enumerate_plans()
-        every = exact.plans[len(exact.singles) :]
+        every = exact.cuts.plans[len(exact.singles) :]
         yield from among([plan for plan in every if plan.group.iterations == 1], WHOLE)
         for tile in tiles:
             wanted = [plan_for(task, tiled(workload, layers, tile)) for layers in members]
@@ -94,7 +95,7 @@ def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], 
             if len(fitting) == len(wanted):
                 yield from among(fitting, TILED, tile)
         task.deadline = time.monotonic() + budget_s
-        runs = [Run(task, layers) for layers in members if len(layers) > 1 and task.fusing is not None]
+        runs = [Members(task, layers) for layers in members if len(layers) > 1 and task.fusing is not None]
         yield from among([run.plan(sharing) for run in runs for sharing in run.chosen()], BEST)
         yield from among(every, BEST)
 
