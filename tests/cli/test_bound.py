@@ -45,7 +45,7 @@ def test_the_bound_is_written_shown_and_checked(files: tuple[Path, Path], tmp_pa
     assert fadiff("optimize", network, "-H", machine, "-m", "greedy", "-o", schedule).exit_code == 0
     found = answer("bound", schedule, "-b", "1s", "-o", proven)
     told = answer("evaluate", proven)
-    assert told["bound"] == {key: found[key] for key in ("energy_pj", "cycles", "edp_uj_cycles")}
+    assert told["bound"] == {key: found[key] for key in ("energy_pj", "cycles", "edp_uj_cycles", "exact_factors")}
     assert told["gap"] == pytest.approx(found["gap"])
     assert "no schedule is below" in fadiff("evaluate", proven).output
     wrong = json.loads(proven.read_text())
@@ -94,3 +94,18 @@ def test_bad_input_gets_one_sentence(words: tuple[str, ...]):
     assert result.exit_code != 0
     assert result.output.startswith("error: ")
     assert len(result.output.strip().splitlines()) == 1
+
+
+def test_a_bound_among_exact_factors_says_so_and_needs_a_schedule_that_has_them(
+    files: tuple[Path, Path], tmp_path: Path
+):
+    network, machine = files
+    exact, cut = tmp_path / "exact.json", tmp_path / "cut.json"
+    found = answer("optimize", network, "-H", machine, "-b", "20s", "--exact-factors", "-o", exact)
+    assert found["bound"]["exact_factors"] is True
+    assert found["made_by"]["command"].endswith(" --exact-factors")
+    assert "no schedule with exact factors is below" in fadiff("bound", exact, "--exact-factors", "-b", "1s").output
+    save_schedule(cut, second("gemmini_gemm197"))
+    refused = fadiff("bound", cut, "--exact-factors")
+    assert refused.exit_code != 0
+    assert "cut.json has tiles that are cut at their ends: leave --exact-factors away" in refused.output

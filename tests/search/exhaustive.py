@@ -57,8 +57,10 @@ def coverings(size: int, count: int) -> tuple[tuple[int, ...], ...]:
 
 
 @lru_cache(maxsize=64)
-def every_choice(machine, tile, nodes, orders) -> tuple[np.ndarray, np.ndarray]:
+def every_choice(machine, tile, nodes, orders, exact=False) -> tuple[np.ndarray, np.ndarray]:
     """``[nodes, 8, ways]`` factors and ``[memories, 8, ways]`` ranks; `nodes` by dim, `orders` by memory (None: all).
+
+    With `exact` only factors that multiply to the tile.
 
     Loops of one trip have no place in an order: orders that differ in nothing else are tried once.
     """
@@ -67,7 +69,7 @@ def every_choice(machine, tile, nodes, orders) -> tuple[np.ndarray, np.ndarray]:
     for size, mine in zip(tile, nodes, strict=True):
         table = np.ones((len(coverings(size, len(mine))), count))
         table[:, list(mine)] = coverings(size, len(mine))
-        tables.append(table)
+        tables.append(table[table.prod(axis=1) == size] if exact else table)
     picks = np.indices([len(table) for table in tables]).reshape(8, -1)
     factors = np.stack([table[pick].T for table, pick in zip(tables, picks, strict=True)], axis=1)
     for i, axis in zip(machine.structure.axes, machine.axes, strict=True):
@@ -98,14 +100,14 @@ def _ranks(running: int, allowed: tuple[str, ...] | None) -> np.ndarray:
     return np.array([[order.index(dim) for dim in DIMS] for order in orders])
 
 
-def every_mapping(workload, machine, one, name, nodes, orders=None) -> Every:
+def every_mapping(workload, machine, one, name, nodes, orders=None, exact=False) -> Every:
     """Every mapping of a layer in its group that fits on its own and completes its sums where it must."""
     i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
     fusion = pack_schedule(at_dram(workload, machine, one)).fusion
     fusion = type(fusion)(*(np.asarray(part)[..., [i]] for part in fusion))
     layers = LayerArrays(*(np.asarray(part)[..., [i]] for part in pack_layers(workload)))
     tile = tuple(np.asarray(fusion.tile)[:, 0].astype(int).tolist())
-    factors, rank = every_choice(machine, tile, tuple(nodes[dim] for dim in DIMS), orders)
+    factors, rank = every_choice(machine, tile, tuple(nodes[dim] for dim in DIMS), orders, exact)
     softmax = any("softmax" in workload[n].epilogue for n in one.layers)
     must_hold = one.trips.X > 1 and softmax and name == one.layers[-1]
     spans = [slice(at, at + AT_ONCE) for at in range(0, factors.shape[-1], AT_ONCE)]
@@ -179,7 +181,7 @@ def undominated(points: np.ndarray) -> np.ndarray:
     return np.array(kept).reshape(-1, points.shape[1])
 
 
-def every_group(workload, machine, one) -> np.ndarray:
+def every_group(workload, machine, one, exact=False) -> np.ndarray:
     """``[ways, 2]`` energy and cycles of every undominated way to map the layers of a group that fits."""
     usable = np.array([memory.usable_bytes for memory in machine.memories[1:]])
     count, fusing = len(usable), machine.structure.memories[1:].index(machine.structure.fuses)
@@ -189,7 +191,7 @@ def every_group(workload, machine, one) -> np.ndarray:
     ways = np.zeros((1, 2 + 3 * count))
     for i, (name, buffers) in enumerate(zip(one.layers, live, strict=True)):
         if workload[name].is_mac:
-            every = every_mapping(workload, machine, one, name, space.nodes, space.orders)
+            every = every_mapping(workload, machine, one, name, space.nodes, space.orders, exact)
         else:
             every = every_sum(workload, machine, one, name)
         besides = every.running - every.kept
@@ -237,14 +239,19 @@ def orders_of_groups(workload, members) -> list[tuple[frozenset[str], frozenset[
     return found
 
 
-def least_edp(workload, machine) -> float:
-    """The EDP of the best of all schedules: all cuts into groups, trip counts, nestings of X, and mappings."""
+def least_edp(workload, machine, exact=False) -> float:
+    """The EDP of the best of all schedules: all cuts into groups, trip counts, nestings of X, and mappings.
+
+    With `exact` of those whose factors divide.
+    """
     ways: dict[tuple[str, ...], np.ndarray] = {}
     for members in may_be_groups(workload, machine):
         found = [np.zeros((0, 2))]
         for trips in trip_counts_allowed(workload, machine, members) if len(members) > 1 else [Trips()]:
             for loops in ("GNPQX", "GXNPQ") if trips.X > 1 else ("GNPQ",):
-                found.append(every_group(workload, machine, Group(members, trips, loops)))
+                one = Group(members, trips, loops)
+                if not exact or at_dram(workload, machine, one).exact_factors:
+                    found.append(every_group(workload, machine, one, exact))
         ways[members] = undominated(np.concatenate(found))
     steps = orders_of_groups(workload, ways)
     front = {frozenset[str](): np.zeros((1, 2))}

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from fadiff.cli.errors import check_outputs
-from fadiff.cli.networks import Json
+from fadiff.cli.networks import ExactFactors, Json
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.tables import console, facts, microjoules, percent, print_json, table
 from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
@@ -53,6 +53,7 @@ def bound(
     gap: Annotated[
         float, typer.Option("--gap", min=0.0, help="Stop where the gap is this small, in percent of the bound.")
     ] = 0.1,
+    exact_factors: ExactFactors = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -86,14 +87,25 @@ def bound(
         if extra := [option for option, what in given.items() if what]:
             raise FadiffError(f"{target} is a schedule, which has its own network and machine: leave {extra[0]} away")
         near = evaluate(load_schedule(target))
+        if exact_factors and not near.schedule.exact_factors:
+            raise FadiffError(
+                f"{target} has tiles that are cut at their ends: leave --exact-factors away, or find a schedule with "
+                "fadiff optimize --exact-factors first"
+            )
     else:
         workload = load_model(target, *read_sizes(shape, dim, value))
-        near = optimize(workload, hardware or "gemmini-large", budget_seconds=seconds / 2, objective=objective).best  # pyright: ignore[reportArgumentType]
+        near = optimize(
+            workload,
+            hardware or "gemmini-large",
+            budget_seconds=seconds / 2,
+            objective=objective,  # pyright: ignore[reportArgumentType]
+            exact_factors=exact_factors,
+        ).best
         seconds /= 2
     schedule = near.schedule
     with LiveDisplay(schedule.workload.name, schedule.machine.name, seconds, shown=sys.stderr.isatty()) as display:
         watch = partial(_show, display, near)
-        proven = prove(near, seconds, objective, gap / 100, watch=watch)  # pyright: ignore[reportArgumentType]
+        proven = prove(near, seconds, objective, gap / 100, watch=watch, exact_factors=exact_factors)  # pyright: ignore[reportArgumentType]
     if output is not None:
         save_schedule(output, replace(schedule, bound=proven.least))
     if json:
@@ -126,7 +138,7 @@ def _facts(proven: "Bound", near: Evaluation) -> Table:
     schedule = near.schedule
 
     def told(cost: float, least: float, text: Callable[[float], str]) -> str:
-        return f"{text(cost)}; no schedule is below {text(least)} (gap {percent(cost / least - 1)})"
+        return f"{text(cost)}; no {proven.least.meant} is below {text(least)} (gap {percent(cost / least - 1)})"
 
     return facts(
         (

@@ -10,6 +10,9 @@ from fadiff.workload import DIMS, Layer, Workload, describe, load_model, zoo_nam
 from fadiff.workload.file import workload_to_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+ExactFactors = Annotated[
+    bool, typer.Option("--exact-factors", help="Only schedules whose tiles divide their dims: none is cut at its end.")
+]
 Model = Annotated[
     str,
     typer.Argument(

@@ -13,7 +13,7 @@ from rich.table import Table
 from fadiff.analysis.breakdown import breakdown, first_memory_bytes
 from fadiff.analysis.search_trace import parse_trace
 from fadiff.cli.errors import check_outputs
-from fadiff.cli.networks import Json, Model
+from fadiff.cli.networks import ExactFactors, Json, Model
 from fadiff.cli.report import write_report
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
@@ -72,6 +72,7 @@ def optimize(
             "--max-latency", metavar="CYCLES", help="Cycles that the schedule may take at most.", show_default=False
         ),
     ] = None,
+    exact_factors: ExactFactors = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the schedule.", show_default=False),
@@ -126,10 +127,11 @@ def optimize(
             restarts=_restarts(restarts),
             objective=objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
             limits=limits,
+            exact_factors=exact_factors,
             watch=display.update,
         )
         proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped == "done"
-        proven = _proven(result, seconds, objective, display) if proves else None
+        proven = _proven(result, seconds, objective, display, exact_factors=exact_factors) if proves else None
     bound = None if proven is None else proven.least
     limited = proven if limits != Limits() else None
     gap_within = None if limited is None else limited.gap_within(result.best, limits, objective)  # pyright: ignore[reportArgumentType]
@@ -138,6 +140,7 @@ def optimize(
     asked |= {"restarts": restarts} if restarts != "auto" else {}
     asked |= {"max-energy": str(max_energy)} if max_energy is not None else {}
     asked |= {"max-latency": str(max_latency)} if max_latency is not None else {}
+    asked |= {"exact-factors": ""} if exact_factors else {}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
     made_by = {**result.schedule.made_by, "command": _command(model, asked, sizes)}
     schedule = replace(result.schedule, made_by=made_by, bound=bound)
@@ -178,7 +181,9 @@ def optimize(
         out.print(f"Report: {report}")
 
 
-def _proven(result: "Result", seconds: float, objective: str, display: "LiveDisplay") -> "Bound | None":
+def _proven(
+    result: "Result", seconds: float, objective: str, display: "LiveDisplay", *, exact_factors: bool
+) -> "Bound | None":
     """What no schedule undercuts, proven in what is left of the time; None where nothing is."""
     from fadiff.search.solver.network_bound import prove
 
@@ -189,7 +194,16 @@ def _proven(result: "Result", seconds: float, objective: str, display: "LiveDisp
         display.proved(bound, bound.gap(result.best), result.seconds)
 
     try:
-        return prove(result.best, left, objective, PROVEN_GAP, PROOF_WALKS, watch, result.stress)  # pyright: ignore[reportArgumentType]
+        return prove(
+            result.best,
+            left,
+            objective,  # pyright: ignore[reportArgumentType]
+            PROVEN_GAP,
+            PROOF_WALKS,
+            watch,
+            result.stress,
+            exact_factors=exact_factors,
+        )
     except KeyboardInterrupt:
         # Before anything was proven: the schedule is there all the same.
         return None
@@ -253,5 +267,5 @@ def _restarts(text: str) -> int | None:
 def _command(model: str, options: dict[str, str | int], sizes: tuple[tuple[str, list[str] | None], ...]) -> str:
     """The command that finds a schedule again: what was asked for, without the files that were written."""
     given = [(option, value) for option, values in sizes for value in values or ()]
-    words = [word for option, value in (*given, *options.items()) for word in (f"--{option}", str(value))]
+    words = [word for option, value in (*given, *options.items()) for word in (f"--{option}", str(value)) if word]
     return shlex.join(["fadiff", "optimize", model, *words])

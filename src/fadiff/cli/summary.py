@@ -39,7 +39,7 @@ def bound_text(bound: LowerBound, gaps: dict[str, float]) -> str:
         "latency": f"{bound.cycles:,.0f} cycles",
     }
     parts = [f"{told[name]} (gap {percent(gap)})" for name, gap in gaps.items() if gap <= gaps["edp"]]
-    return f"no schedule is below {', '.join(parts)}"
+    return f"no {bound.meant} is below {', '.join(parts)}"
 
 
 def groups_table(costs: Breakdown) -> Table:

@@ -1,6 +1,5 @@
 """Schedule files that can be trusted: legal, and with the cost they state."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 from fadiff.cost.evaluate import Evaluation, evaluate
@@ -20,11 +19,17 @@ def load_schedule(path: Path | str) -> Schedule:
     check_legal(schedule, path)
     computed = evaluate(schedule).stated()
     if schedule.bound is not None:
-        for key, value in asdict(schedule.bound).items():
-            if value > getattr(computed, key) * (1 + COST_TOLERANCE):
+        if schedule.bound.exact_factors and not schedule.exact_factors:
+            raise FileError(
+                f"{path}: bound.exact_factors: the bound is one of exact factors, but not all of the file divide: "
+                "remove the bound, and prove it anew with fadiff bound"
+            )
+        for key, cost in computed.model_dump().items():
+            value: float = getattr(schedule.bound, key)
+            if value > cost * (1 + COST_TOLERANCE):
                 raise FileError(
                     f"{path}: bound.{key}: the file states that no schedule is below {value:.9g}, but its own is, with "
-                    f"{getattr(computed, key):.9g}: remove the bound, and prove it anew with fadiff bound"
+                    f"{cost:.9g}: remove the bound, and prove it anew with fadiff bound"
                 )
     if stated is not None:
         for key, value in stated.model_dump().items():

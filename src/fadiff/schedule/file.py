@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping as MappingOf
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar, cast
 
 from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
@@ -64,6 +64,12 @@ class StatedBound(Strict):
     energy_pj: PositiveFloat
     cycles: PositiveFloat
     edp_uj_cycles: PositiveFloat
+    exact_factors: bool = False
+
+    @classmethod
+    def of(cls, bound: LowerBound) -> Self:
+        """A bound as a file states it."""
+        return cls(**asdict(bound))
 
     def value(self) -> LowerBound:
         """The checked value."""
@@ -186,7 +192,11 @@ def schedule_to_json(schedule: Schedule, cost: StatedCost) -> dict[str, Any]:
             if layer.is_mac
         },
         "cost": cost.model_dump(),
-        **({} if schedule.bound is None else {"bound": asdict(schedule.bound)}),
+        **(
+            {}
+            if schedule.bound is None
+            else {"bound": StatedBound.of(schedule.bound).model_dump(exclude_defaults=True)}
+        ),
         "made_by": dict(schedule.made_by),
     }
 

@@ -48,6 +48,13 @@ class LowerBound:
     energy_pj: float
     cycles: float
     edp_uj_cycles: float
+    exact_factors: bool = False
+    """Whether only schedules are meant whose factors divide what they cut."""
+
+    @property
+    def meant(self) -> str:
+        """The schedules that it speaks of."""
+        return "schedule with exact factors" if self.exact_factors else "schedule"
 
     def gaps(self, energy_pj: float, cycles: float) -> dict[str, float]:
         """By how much a schedule may be above the best there is in each measure: cost / bound - 1."""
@@ -187,6 +194,12 @@ class Schedule:
         """Place of each layer in execution order."""
         names = (name for group in self.groups for name in group.layers)
         return {name: i for i, name in enumerate(names)}
+
+    @property
+    def exact_factors(self) -> bool:
+        """Whether all factors divide what they cut, so that no tile is cut at its end."""
+        covered = {name: [prod(dim) for dim in zip(*m.factors, strict=True)] for name, m in self.mappings.items()}
+        return all(list(self.workload[name].dims) == sizes for name, sizes in covered.items())
 
     @cached_property
     def fused_edges(self) -> tuple[Edge, ...]:

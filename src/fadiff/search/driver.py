@@ -107,13 +107,14 @@ class Incumbent:
     found: Evaluation | None = None
     """The best schedule that the method itself offered."""
     offered: int = 0
+    exact_factors: bool = False
     stress: Weights = (1.0, 1.0)
     """By how much more a pJ and a cycle count than the objective says, so that limits are kept."""
 
     def offer(self, schedule: Schedule) -> Evaluation | None:
-        """Score a schedule and keep it where it is the best; None if it is not legal."""
+        """Score a schedule and keep it where it is the best; None if it is not legal, or not what is asked for."""
         self.offered += 1
-        if violations(schedule):
+        if violations(schedule) or (self.exact_factors and not schedule.exact_factors):
             return None
         evaluation = evaluate(schedule)
         self.best = self._better(evaluation, self.best)
@@ -139,6 +140,8 @@ class Settings:
     """Restarts of the method's own kind; None leaves the choice to the method."""
     objective: Objective = "edp"
     limits: Limits = Limits()
+    exact_factors: bool = False
+    """Whether all factors must divide what they cut, so that no tile is cut at its end."""
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 
@@ -196,8 +199,8 @@ def search(
     began = time.monotonic()
     check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
-    incumbent = Incumbent(settings.objective, settings.limits)
-    first = incumbent.offer(greedy(workload, machine, settings.deadline))
+    incumbent = Incumbent(settings.objective, settings.limits, exact_factors=settings.exact_factors)
+    first = incumbent.offer(greedy(workload, machine, settings.deadline, exact_factors=settings.exact_factors))
     if first is None:
         raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
     incumbent.found = None

@@ -38,12 +38,15 @@ LAYERS_AT_ONCE = 24
 """Different layers that are priced in one call: as many as fit in a processor's cache."""
 
 
-def greedy(workload: Workload, machine: Machine, deadline: float = float("inf")) -> Schedule:
+def greedy(
+    workload: Workload, machine: Machine, deadline: float = float("inf"), *, exact_factors: bool = False
+) -> Schedule:
     """A legal schedule without fusion: a few milliseconds for each different layer.
 
-    Layers that are not reached by the deadline, on the clock of `time.monotonic`, keep tiles of one value.
+    Layers that are not reached by the deadline, on the clock of `time.monotonic`, keep tiles of one value. With
+    `exact_factors` all tiles divide their dims.
     """
-    task = Task(workload, machine, dtype=np.float64)
+    task = Task(workload, machine, dtype=np.float64, exact_factors=exact_factors)
     conditions = {layer.name: task.alone(layer.name) for layer in workload.layers if layer.is_mac}
     different = list(dict.fromkeys(conditions.values()))
     found: dict[Condition, Mapping] = {}

@@ -59,6 +59,8 @@ ALIASES = {"climb": "exact", "gradient": "joint"}
 """Former names."""
 PROVEN_METHODS = frozenset({"exact", "joint"})
 """Methods whose results are meant to be the best there are: `fadiff optimize` proves how near they come."""
+EXACT_FACTOR_METHODS = frozenset({"exact", "greedy"})
+"""Methods that can keep to factors which divide."""
 UNFUSED_METHODS = frozenset({"layerwise", "layerwise-tuned", "greedy"})
 """Methods that never fuse."""
 
@@ -73,11 +75,13 @@ def optimize(
     restarts: int | None = None,
     objective: Objective = "edp",
     limits: Limits = Limits(),
+    exact_factors: bool = False,
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
     """Find a schedule of a network on a machine, each given as a value, a name or a file.
 
-    It is the best that was found within the limits of energy and latency, if there are any.
+    It is the best that was found within the limits of energy and latency, if there are any. With `exact_factors` all
+    tiles divide their dims: for hardware or code that has no cut ends.
 
     `watch` is called after every step with the status, the incumbent and the seconds so far. Same seed, same machine:
     the same schedule, unless the budget ended the search early (``result.stopped``).
@@ -98,9 +102,12 @@ def optimize(
         raise FadiffError(f"the limits are {told}: they must be positive")
     if limits != Limits() and ALIASES.get(method, method) not in PROVEN_METHODS:
         raise FadiffError(f"method {method!r} keeps no limits: use one of {', '.join(sorted(PROVEN_METHODS))}")
+    if exact_factors and ALIASES.get(method, method) not in EXACT_FACTOR_METHODS:
+        told = ", ".join(sorted(EXACT_FACTOR_METHODS))
+        raise FadiffError(f"method {method!r} may cut tiles at their ends: for exact factors use one of {told}")
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
-    settings = Settings(seed=seed, restarts=restarts, objective=objective, limits=limits)
+    settings = Settings(seed, restarts, objective, limits, exact_factors)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
     if limits.excess(found.best):
         raise FadiffError(_over(found.best, limits))

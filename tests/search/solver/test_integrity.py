@@ -50,7 +50,8 @@ def test_no_random_schedule_is_below_a_line_of_its_network(kind, seed, ties, mon
     cost = evaluate(schedule)
     # Whatever the schedule costs, so that a line may come to lie above it.
     monkeypatch.setattr(Prover, "_loss", lambda *_: 1.0)
-    prover = Prover(cost)
-    for _ in islice(prover.run(float("inf")), 6):
-        for weights, line in prover.lines.items():
-            assert line.value <= weighed((cost.energy_pj, cost.cycles), weights) * (1 + 1e-9)
+    for exact in (False, True) if schedule.exact_factors else (False,):
+        prover = Prover(cost, exact_factors=exact)
+        for _ in islice(prover.run(float("inf")), 6):
+            for weights, line in prover.lines.items():
+                assert line.value <= weighed((cost.energy_pj, cost.cycles), weights) * (1 + 1e-9)

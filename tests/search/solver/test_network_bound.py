@@ -26,16 +26,19 @@ CHIPS = {
 }
 
 
-def proven(near, steps=24, objective="edp"):
+def proven(near, steps=24, objective="edp", exact_factors=False):
     """A bound after so many steps, however long they take."""
-    return list(islice(Prover(near, objective).run(float("inf")), steps))[-1]
+    return list(islice(Prover(near, objective, exact_factors=exact_factors).run(float("inf")), steps))[-1]
 
 
+@pytest.mark.parametrize("exact", [False, True], ids=["any factors", "exact factors"])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_no_schedule_of_a_tiny_network_is_below_the_bound(name, chip):
+def test_no_schedule_of_a_tiny_network_is_below_the_bound(name, chip, exact):
     workload, machine = NETWORKS[name], CHIPS[chip]
-    bound, least = proven(evaluate(greedy(workload, machine))), least_edp(workload, machine)
+    bound = proven(evaluate(greedy(workload, machine)), exact_factors=exact)
+    least = least_edp(workload, machine, exact)
+    assert bound.least.exact_factors == exact
     assert bound.least.edp_uj_cycles <= least * (1 + 1e-9)
     assert bound.least.edp_uj_cycles >= bound.least.energy_pj * 1e-6 * bound.least.cycles * (1 - 1e-9)
 
@@ -45,11 +48,12 @@ def test_no_priced_schedule_is_below_a_line_of_its_network(path, monkeypatch):
     near = evaluate(read_schedule(path)[0])
     # Whatever the schedule costs, so that a line may come to lie above it.
     monkeypatch.setattr(Prover, "_loss", lambda *_: 1.0)
-    prover = Prover(near)
-    for _ in islice(prover.run(float("inf")), 3):
-        assert all(line.value > 0 for line in prover.lines.values())
-    for weights, line in prover.lines.items():
-        assert line.value <= weighed((near.energy_pj, near.cycles), weights) * (1 + 1e-9)
+    for exact in (False, True) if near.schedule.exact_factors else (False,):
+        prover = Prover(near, exact_factors=exact)
+        for _ in islice(prover.run(float("inf")), 3):
+            assert all(line.value > 0 for line in prover.lines.values())
+        for weights, line in prover.lines.items():
+            assert line.value <= weighed((near.energy_pj, near.cycles), weights) * (1 + 1e-9)
 
 
 def test_bounds_only_improve_and_name_every_layer_once():

@@ -49,6 +49,8 @@ class Rows(NamedTuple):
     """price = energy_weight * energy + cycles_weight * cycles, times the layer's repeat."""
     byte_weight: Float[Array, "memories rows"]
     """Price of a byte: breaks ties in favour of small tiles."""
+    exact: Float[Array, " rows"]
+    """1 where factors must divide what they cut."""
 
 
 class Moves(NamedTuple):
@@ -116,6 +118,8 @@ def price(
     for keeper, must in ((structure.hands_over, rows.fusion.copied), (structure.home("O"), rows.must_hold)):
         if keeper is not None and not alone:
             fits = fits & ~((must > 0) & (nest.past("O", keeper, ()) > 1.5 * rows.layers.output))
+    tile = rows.fusion.tile.reshape(8, *([1] * (factors.ndim - 3)), -1)
+    fits = fits & ((rows.exact < 1) | (factors.prod(axis=0) == tile).all(axis=0))
     weighed = rows.energy_weight * costs.energy_pj + rows.cycles_weight * costs.cycles
     small = sum(weight * taken for weight, taken in zip(rows.byte_weight, running, strict=True))
     return Mapped(

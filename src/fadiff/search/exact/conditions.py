@@ -81,9 +81,17 @@ class Task:
     """A workload on a machine, packed for search in 32-bit numbers, or in those of `dtype`."""
 
     def __init__(
-        self, workload: Workload, machine: Machine, deadline: float = float("inf"), dtype: type = np.float32
+        self,
+        workload: Workload,
+        machine: Machine,
+        deadline: float = float("inf"),
+        dtype: type = np.float32,
+        *,
+        exact_factors: bool = False,
     ) -> None:
         self.workload = workload
+        self.exact_factors = exact_factors
+        """Whether factors must divide what they cut."""
         self.machine = machine
         self.space = map_space(machine)
         self.deadline = deadline
@@ -166,6 +174,7 @@ class Task:
             energy_weight=self._array([weights[0]] * count),
             cycles_weight=self._array([weights[1]] * count),
             byte_weight=self._array(np.transpose([self._byte_weight] * count)),
+            exact=self._array([self.exact_factors] * count),
         )
 
     def _array(self, values: object) -> Array:

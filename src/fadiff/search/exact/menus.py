@@ -14,7 +14,7 @@ import numpy as np
 from fadiff.search.driver import OutOfTimeError
 from fadiff.search.exact.climb import Mapped, Rows, climb
 from fadiff.search.exact.conditions import Condition, Room, Task
-from fadiff.search.space import prime_factors
+from fadiff.search.space import divisors, prime_factors
 from fadiff.workload import DIMS
 from fadiff.workload.layer import RELEVANT
 
@@ -141,17 +141,18 @@ def outermost(task: Task) -> Start:
 def full_array(task: Task, condition: Condition) -> Start:
     """A start with the axes as full as they get, dims in the order they name them, and every loop at the first memory.
 
-    A dim takes the fewest lanes for its number of trips.
+    A dim takes the fewest lanes for its number of trips; where factors must divide, as many as divide it.
     """
     start = outermost(task)
     left = list(condition.tile)
     for node, axis in zip(task.machine.structure.axes, task.machine.axes, strict=True):
         lanes = axis.size
         for d in map(DIMS.index, axis.dims):
-            trips = -(-left[d] // lanes)
-            used = -(-left[d] // trips)
+            used = -(-left[d] // -(-left[d] // lanes))
+            if task.exact_factors:
+                used = max(divisor for divisor in divisors(left[d]) if divisor <= lanes)
             start.factors[node, d] = used
-            left[d], lanes = trips, lanes // used
+            left[d], lanes = -(-left[d] // used), lanes // used
     return start
 
 

@@ -88,7 +88,7 @@ class _Unsolved:
         )
         self.best = float(weighed(known.menus[condition], weights).min())
         binds = binding_term(known.best, condition.layer)
-        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds)
+        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors)
         self.least = self.bound.at(weights, passes=0)
 
     @property

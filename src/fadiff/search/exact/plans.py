@@ -24,7 +24,7 @@ from fadiff.search.exact.sets import Growing
 from fadiff.search.space import divisors
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
     from fadiff.search.exact.conditions import Condition, Task
     from fadiff.workload import Edge, Workload
@@ -148,7 +148,12 @@ class Members:
     def _aligned(self, trips: Int[np.ndarray, "5 candidates"]) -> Tiling:
         """The tiling of those candidates that are aligned."""
         tiling = group_tiling(self.workload, self.names, self.fused, trips)
-        return tiling.only(tiling.aligned)
+        return tiling.only(tiling.aligned & self._divides(tiling) if self.task.exact_factors else tiling.aligned)
+
+    def _divides(self, tiling: Tiling) -> Bool[np.ndarray, " candidates"]:
+        """Whether every tile divides its dim."""
+        cuts = [(self.workload[name].dims._asdict(), tile) for name, tile in tiling.tile.items()]
+        return np.all([size[d] % tile == 0 for size, mine in cuts for d, tile in mine.items()], axis=0)
 
     @cached_property
     def live(self) -> Float[np.ndarray, "candidates layers"]:

@@ -158,6 +158,7 @@ class Prover:
             found[alike].layers.append(i)
             self.kind_of.append(found[alike])
         self.kinds = list(found.values())
+        self.exact_factors = exact_factors
         self.modes = Modes(links, possible, exact_factors=exact_factors)
         self.lines: dict[Weights, Line] = {}
         self._told: dict[Weights, _Told] = {}
@@ -316,7 +317,10 @@ class Prover:
         energy_pj, cycles = min((corner.point for corner in meeting), key=lambda point: point[0] * point[1])
         return Bound(
             least=LowerBound(
-                energy_pj=meeting[-1].point[0], cycles=meeting[0].point[1], edp_uj_cycles=energy_pj * 1e-6 * cycles
+                energy_pj=meeting[-1].point[0],
+                cycles=meeting[0].point[1],
+                edp_uj_cycles=energy_pj * 1e-6 * cycles,
+                exact_factors=self.exact_factors,
             ),
             layers=self._losses(),
             seconds=seconds,
@@ -350,12 +354,14 @@ def prove(
     walks: int | None = None,
     watch: Callable[[Bound], None] | None = None,
     stress: Weights = (1.0, 1.0),
+    *,
+    exact_factors: bool = False,
 ) -> Bound:
     """The best bound that a time, or so many walks a layer, are enough for; it ends early where a schedule is proven to
     within a gap. Interrupted, it is the best so far."""
     best: Bound | None = None
     try:
-        for bound in Prover(near, objective, stress).run(budget_seconds, gap, walks):
+        for bound in Prover(near, objective, stress, exact_factors=exact_factors).run(budget_seconds, gap, walks):
             best = bound
             if watch is not None:
                 watch(bound)
