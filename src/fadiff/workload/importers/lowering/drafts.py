@@ -53,6 +53,8 @@ class Draft:
     dilation: tuple[int, int] = (1, 1)
     pad: tuple[int, int] | None = None
     repeat: int = 1
+    waits: list[Operand] = field(default_factory=list[Operand])
+    """Tensors that must be there first, and that no operand stands for."""
     vectors: dict[int, Vector] = field(default_factory=dict[int, Vector])
     resizes: dict[int, tuple[VectorOp, tuple[int, int]]] = field(
         default_factory=dict[int, tuple[VectorOp, tuple[int, int]]]
@@ -118,7 +120,7 @@ class Net:
             count += 1
             draft.name = f"{name}.{count}"
         self._names.add(draft.name)
-        for operand in draft.operands:
+        for operand in (*draft.operands, *draft.waits):
             if operand.layer is not None:
                 draft.needs |= self.drafts[operand.layer].needs | 1 << operand.layer
         self.drafts.append(draft)

@@ -34,7 +34,7 @@ class Edges:
         """Dependencies that the network cannot say."""
         for draft in net.drafts:
             draft.operands, lost = _bounded(draft)
-            self._lose(draft, [operand for operand in lost if operand.layer is not None])
+            self._lose(draft, [operand for operand in (*lost, *draft.waits) if operand.layer is not None])
         self.reasons: dict[Place, str | None] = {}
         self.readers: dict[int, list[Place]] = {layer: [] for layer in range(len(net.drafts))}
         for target, draft in enumerate(net.drafts):

@@ -14,11 +14,15 @@ def add_layer(net: Net, number: int, operator: Elementwise, values: list[Value])
     shape = net.graph.shape(operator.outputs[0])
     dims, axes = _sum_loops(net, values, shape)
     operands: list[Operand] = []
+    waits: list[Operand] = []
     for value in values:
-        operands += _addends(net, value, shape, axes, dims)
+        *others, last = _addends(net, value, shape, axes, dims) or [None]
+        # A tensor of several layers is read once, whatever their number: the layer that runs last stands for all.
+        operands += [] if last is None else [last]
+        waits += [other for other in others if other is not None]
     if len(operands) == 1:  # all other operands are broadcast network inputs
         operands.append(Operand(None, "addend"))
-    layer = net.add(Draft(operator.label, number, "add", dims, operands))
+    layer = net.add(Draft(operator.label, number, "add", dims, operands, waits=waits))
     return net.output(layer, shape, axes)
 
 
