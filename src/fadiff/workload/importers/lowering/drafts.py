@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fadiff.workload.coverage import NotModelled
 from fadiff.workload.importers.lowering.layout import Layout
 from fadiff.workload.importers.lowering.values import Part, Resizes, Value
 from fadiff.workload.importers.operators import Operator, OperatorGraph, printable
@@ -80,14 +81,6 @@ class Draft:
         return {"n": self.dims.N, "c": self.channels, "p": rows, "q": cols}
 
 
-class NotModelled(NamedTuple):
-    """An operator that no layer stands for; `macs` is None where nobody can tell."""
-
-    operator: int
-    reason: str
-    macs: int | None
-
-
 class Net:
     """The state of a lowering: values of tensors so far, and layers so far."""
 
@@ -97,7 +90,8 @@ class Net:
         self.drafts: list[Draft] = []
         self.folded: dict[int, str] = {}
         """Operators that became no layer and no part of an epilogue, with what became of them."""
-        self.not_modelled: list[NotModelled] = []
+        self.not_modelled: dict[int, NotModelled] = {}
+        """Operators that no layer stands for, by number."""
         self.fixed = {name for name, tensor in graph.tensors.items() if tensor.is_fixed}
         for name, tensor in graph.tensors.items():
             if tensor.role == "input":
