@@ -1,5 +1,6 @@
 """What is not modelled is a part of the network: told in words, and carried by its files."""
 
+import doctest
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff.files import FileError
-from fadiff.workload import Dims, Input, Layer, NotModelled, Workload, WorkloadError, load_workload
+from fadiff.workload import Dims, Input, Layer, NotModelled, Workload, WorkloadError, coverage, load_workload
 from fadiff.workload.file import WorkloadModel, workload_to_json
 
 A = Layer("a", "mac", Dims(K=8, C=4, P=8), (Input(None),))
@@ -47,6 +48,11 @@ def network(*rows: NotModelled, notes: tuple[str, ...] = ()) -> Workload:
 )
 def test_what_is_missing_is_told_by_kind_the_most_macs_first(rows: tuple[NotModelled, ...], told: str):
     assert network(*rows).coverage.told == told
+
+
+def test_the_example_in_the_docstring_runs():
+    failed, tried = doctest.testmod(coverage)
+    assert (failed, tried) == (0, 2)
 
 
 def test_a_summary_says_nothing_of_a_network_that_is_all_there():
