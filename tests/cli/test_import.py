@@ -89,8 +89,8 @@ def test_show_and_optimize_take_the_file_itself(model: Path, tmp_path: Path):
 
 def test_what_is_not_modelled_is_told_with_its_share(mystery: Path, tmp_path: Path):
     told = lines("import", mystery)
-    assert "Mystery mystery nobody here knows this operator ? ?" in told
-    assert "not modelled 1 operator, 0.0% of the MACs, and 1 whose MACs nobody knows" in told
+    assert "Mystery mystery nobody here knows this operator ? 0 2.05 K 2.05 K" in told
+    assert "not modelled 1 operator whose MACs nobody knows: 1 x Mystery because nobody here knows this" in told
     path = tmp_path / "net.yaml"
     sentence = refusal("import", mystery, "--strict", "-o", path)
     assert "not all of it is modelled: Mystery 'mystery' (nobody here knows this operator)" in sentence

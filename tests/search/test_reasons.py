@@ -130,6 +130,14 @@ def test_not_fusible_where_the_network_says_so():
     assert found["c d"][0] in ("no gain", "not searched")
 
 
+def test_not_fusible_for_the_reason_that_the_network_gives():
+    *others, c, d = PART_OF_A_SHORTCUT.layers
+    slice_of_a = replace(c.inputs[1], reason="Slice s takes a part of it")
+    workload = network(*others, replace(c, inputs=(c.inputs[0], slice_of_a)), d)
+    found = reasons(workload, groups=(group("a"), group("b c"), group("d")))
+    assert found["a c"] == ("not fusible", "c cannot read a on chip: Slice s takes a part of it")
+
+
 def test_no_memory_fuses_on_a_machine_that_runs_layer_by_layer():
     found = reasons(NETWORKS["residual"], PLAIN)
     assert set(found.values()) == {("no memory fuses", "no memory of plain holds fused tensors")}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fadiff.cost.flows import Action, Flow
     from fadiff.schedule import Group
     from fadiff.schedule.ir import LowerBound
+    from fadiff.workload.coverage import Coverage
 
 Content = Literal["weights", "inputs", "addends", "outputs", "fused", "sums"]
 """What moves: `fused` are outputs on their way to fused readers, `sums` outputs that are not finished yet."""
@@ -99,6 +100,8 @@ class Breakdown:
     layers: tuple[LayerCost, ...]
     bound: LowerBound | None
     """What no schedule of the network on the machine undercuts, as far as that was proven."""
+    coverage: Coverage
+    """How much of the network all this is about."""
 
     @property
     def gaps(self) -> dict[str, float]:
@@ -146,6 +149,7 @@ def breakdown(evaluation: Evaluation) -> Breakdown:
         groups=tuple(_group(group, [of_layer[name] for name in group.layers], moved) for group in schedule.groups),
         layers=layers,
         bound=schedule.bound,
+        coverage=schedule.workload.coverage,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from fadiff.cli.coverage import Strict, coverage_json, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import ExactFactors, Json
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
@@ -63,6 +64,7 @@ def bound(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
+    strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Prove how good a schedule is: no schedule of the network costs less than the bound.
@@ -87,6 +89,8 @@ def bound(
         if extra := [option for option, what in given.items() if what]:
             raise FadiffError(f"{target} is a schedule, which has its own network and machine: leave {extra[0]} away")
         near = evaluate(load_schedule(target))
+        if strict:
+            refuse_gaps(target, near.schedule.workload)
         if exact_factors and not near.schedule.exact_factors:
             raise FadiffError(
                 f"{target} has tiles that are cut at their ends: leave --exact-factors away, or find a schedule with "
@@ -94,6 +98,8 @@ def bound(
             )
     else:
         workload = load_model(target, *read_sizes(shape, dim, value))
+        if strict:
+            refuse_gaps(target, workload)
         near = optimize(
             workload,
             hardware or "gemmini-large",
@@ -147,6 +153,7 @@ def _facts(proven: "Bound", near: Evaluation) -> Table:
             ("latency", told(near.cycles, proven.least.cycles, "{:,.0f} cycles".format)),
             ("EDP", told(near.edp_uj_cycles, proven.least.edp_uj_cycles, "{:.5g} uJ*cycles".format)),
             ("proof", f"{proven.seconds:.1f} s; each of the three bounds holds on its own"),
+            *schedule.workload.coverage.facts,
         )
     )
 
@@ -172,5 +179,6 @@ def _document(proven: "Bound", near: Evaluation) -> dict[str, object]:
         "gap": proven.gap(near),
         "schedule": near.stated().model_dump(),
         "layers": [{**one._asdict(), "open": one.loss} for one in proven.layers],
+        **coverage_json(schedule.workload),
         "seconds": proven.seconds,
     }

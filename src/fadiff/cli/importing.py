@@ -9,18 +9,16 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json, network_json
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
-from fadiff.cli.tables import console, facts, percent, print_json, short, table
-from fadiff.errors import FadiffError
+from fadiff.cli.tables import console, facts, print_json, short, table
 from fadiff.files import write_text
 from fadiff.workload import Workload
 from fadiff.workload.file import workload_to_json
 from fadiff.workload.importers import ImportedModel, ImportReport
 from fadiff.workload.importers.files import import_file
-
-SHOWN_IN_ERROR = 3
 
 
 def import_(
@@ -35,7 +33,7 @@ def import_(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a model of which anything is not modelled.")] = False,
+    strict: Strict = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the workload file.", show_default=False),
@@ -59,8 +57,8 @@ def import_(
     """
     check_outputs((output,), (model,))
     imported = import_file(Path(model), *read_sizes(shape, dim, value))
-    if strict and imported.report.not_modelled:
-        raise _refusal(model, imported.report)
+    if strict:
+        refuse_gaps(model, imported.workload)
     if output is not None:
         write_text(output, _file_text(imported.workload, output))
     if json:
@@ -69,13 +67,6 @@ def import_(
     _show(console(), imported)
     if output is not None:
         console().print(f"Written to {output}. Next: fadiff optimize {output}")
-
-
-def _refusal(model: str, report: ImportReport) -> FadiffError:
-    rows = report.not_modelled
-    told = ", ".join(f"{row.type} {row.name!r} ({row.reason})" for row in rows[:SHOWN_IN_ERROR])
-    more = f" and {len(rows) - SHOWN_IN_ERROR} more" if len(rows) > SHOWN_IN_ERROR else ""
-    return FadiffError(f"{model}: not all of it is modelled: {told}{more}; without --strict they are left out")
 
 
 def _file_text(workload: Workload, path: Path) -> str:
@@ -94,8 +85,8 @@ def _show(out: Console, imported: ImportedModel) -> None:
     out.print(_layers_table(workload, report))
     if report.fusible_edges < len(report.edges):
         out.print(_edges_table(report))
-    if report.not_modelled:
-        out.print(_not_modelled_table(report))
+    if workload.not_modelled:
+        out.print(_not_modelled_table(workload))
     add_layers = sum(not layer.is_mac for layer in workload.layers)
     pairs = [
         ("network", workload.name),
@@ -103,9 +94,9 @@ def _show(out: Console, imported: ImportedModel) -> None:
         ("edges", f"{len(report.edges)}, {report.fusible_edges} of them can fuse"),
         ("MACs", f"{report.macs:,}"),
         ("parameters", f"{report.parameters:,}; weights of layers {report.layer_parameters:,}"),
-        ("not modelled", _not_modelled(report)),
+        ("not modelled", workload.coverage.told),
     ]
-    out.print(facts([*pairs, *(("note", note) for note in report.notes)]))
+    out.print(facts([*pairs, *(("note", note) for note in workload.notes)]))
 
 
 def _operators_table(report: ImportReport) -> Table:
@@ -146,30 +137,17 @@ def _edges_table(report: ImportReport) -> Table:
     return made
 
 
-def _not_modelled_table(report: ImportReport) -> Table:
-    made = table("Not modelled", ("operator", "why", "MACs", "share"), wide=2)
-    for row in report.not_modelled:
+def _not_modelled_table(workload: Workload) -> Table:
+    made = table("Not modelled", ("operator", "why", "MACs", "weights", "reads", "makes"), wide=2)
+    for row in workload.not_modelled:
         made.add_row(
             f"{row.type} {row.name}",
             row.reason,
             "?" if row.macs is None else short(row.macs),
-            "?" if row.share is None else percent(row.share),
+            *(short(words) for words in (row.weight_words, row.input_words, row.output_words)),
         )
     return made
 
 
-def _not_modelled(report: ImportReport) -> str:
-    rows = report.not_modelled
-    if not rows:
-        return "nothing"
-    share = percent(sum(row.share or 0 for row in rows))
-    unknown = sum(row.share is None for row in rows)
-    operators = f"{len(rows)} operators" if len(rows) > 1 else "1 operator"
-    return f"{operators}, {share} of the MACs" + (f", and {unknown} whose MACs nobody knows" if unknown else "")
-
-
 def _report_json(report: ImportReport) -> dict[str, Any]:
-    written = asdict(report)
-    for edge, entry in zip(report.edges, written["edges"], strict=True):
-        entry["fusible"] = edge.fusible
-    return written
+    return {**asdict(report), "edges": [edge._asdict() for edge in report.edges]}

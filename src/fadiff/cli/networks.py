@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.tables import console, facts, print_json, short, table
 from fadiff.workload import DIMS, Layer, Workload, describe, load_model, zoo_names
@@ -46,7 +47,14 @@ def models(json: Json = False) -> None:
     out.print("Options follow a colon: fadiff show bert-base:seq=128,repeat=12")
 
 
-def show(model: Model, shape: Shapes = None, dim: Dims = None, value: Values = None, json: Json = False) -> None:
+def show(
+    model: Model,
+    shape: Shapes = None,
+    dim: Dims = None,
+    value: Values = None,
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
     """Show a network layer by layer: shapes, edges, MACs and words.
 
     A layer is a loop nest over eight dims: G groups, N batch or rows,
@@ -61,6 +69,8 @@ def show(model: Model, shape: Shapes = None, dim: Dims = None, value: Values = N
       fadiff show my-network.onnx --shape input=1x3x224x224
     """
     network = load_model(model, *read_sizes(shape, dim, value))
+    if strict:
+        refuse_gaps(model, network)
     if json:
         print_json(network_json(network))
         return
@@ -83,6 +93,7 @@ def show(model: Model, shape: Shapes = None, dim: Dims = None, value: Values = N
                 ("layers", f"{len(network.layers)}, joined by {len(network.edges)} edges"),
                 ("MACs", f"{network.macs:,}"),
                 ("parameters", f"{network.parameter_words:,} words"),
+                *network.coverage.facts,
             )
         )
     )
@@ -100,12 +111,13 @@ def network_json(network: Workload) -> dict[str, Any]:
     return {**written, "totals": _totals(network)}
 
 
-def _totals(network: Workload) -> dict[str, int]:
+def _totals(network: Workload) -> dict[str, float]:
     return {
         "layers": len(network.layers),
         "edges": len(network.edges),
         "macs": network.macs,
         "parameter_words": network.parameter_words,
+        "not_modelled_share": network.coverage.not_modelled_share,
     }
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fadiff.analysis.breakdown import breakdown, first_memory_bytes
 from fadiff.analysis.search_trace import parse_trace
+from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import ExactFactors, Json, Model
 from fadiff.cli.report import write_report
@@ -88,6 +89,7 @@ def optimize(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
+    strict: Strict = False,
     json: Json = False,
 ) -> None:
     """Find a schedule for a network on an accelerator.
@@ -116,6 +118,8 @@ def optimize(
     check_outputs((output, trace, report), (model, hardware))
     limits = Limits(inf if max_energy is None else max_energy * 1e6, inf if max_latency is None else max_latency)
     workload = load_model(model, *read_sizes(shape, dim, value))
+    if strict:
+        refuse_gaps(model, workload)
     machine = load_machine(hardware)
     with LiveDisplay(workload.name, machine.name, seconds, shown=sys.stderr.isatty()) as display:
         result = run(

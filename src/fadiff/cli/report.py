@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fadiff.analysis.compare import compare_schedules
+from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.evaluate import File
 from fadiff.cli.tables import bytes_text, console
@@ -47,6 +48,7 @@ def report(
         Path | None,
         typer.Option("--trace", metavar="FILE", help="The trace of the search that found it.", show_default=False),
     ] = None,
+    strict: Strict = False,
 ) -> None:
     """Explain a schedule on one HTML page that needs nothing else.
 
@@ -59,6 +61,8 @@ def report(
       fadiff report new.json --compare old.json --trace new.trace.json -o new.html
     """
     read = load_schedule(file)
+    if strict:
+        refuse_gaps(file, read.workload)
     target = Path(file.name).with_suffix(".html") if output is None else output
     check_outputs((target,), (file, compare, trace))
     schedule = evaluate(read)

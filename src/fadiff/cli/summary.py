@@ -27,6 +27,7 @@ def totals_table(costs: Breakdown) -> Table:
             *([("bound", bound_text(costs.bound, costs.gaps))] if costs.bound is not None else []),
             (costs.memories[0], bytes_text(totals.first_memory_bytes)),
             ("utilization", f"{percent(totals.utilization)} of the PEs' cycles multiply"),
+            *costs.coverage.facts,
         )
     )
 

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fadiff.agreement import Agreement, WordCount, compare
+from fadiff.cli.coverage import coverage_json
 from fadiff.cli.evaluate import File
 from fadiff.cli.networks import Json
 from fadiff.cli.tables import bytes_text, console, facts, print_json, table
@@ -90,6 +91,7 @@ def _verdicts(schedule: Schedule, agreement: Agreement) -> Table:
             *(("", str(overflow)) for overflow in agreement.overflows),
             ("words", f"agree: {words}" if agreement.words_agree else f"DISAGREE: {words}"),
             ("executed in", f"{agreement.seconds:.1f} s"),
+            *schedule.workload.coverage.facts,
         )
     )
 
@@ -156,6 +158,7 @@ def _agreement_json(schedule: Schedule, seed: int, agreement: Agreement) -> dict
         "mismatches": [mismatch._asdict() for mismatch in agreement.mismatches],
         "overflows": [overflow._asdict() for overflow in agreement.overflows],
         "words": [{**asdict(count), "agrees": count.agrees} for count in agreement.words],
+        **coverage_json(schedule.workload),
         "seconds": agreement.seconds,
     }
 

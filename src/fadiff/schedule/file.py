@@ -205,6 +205,7 @@ def write_schedule(path: Path, schedule: Schedule, cost: StatedCost) -> None:
     """Write a schedule file, whole or not at all: one line per layer, node, group and mapping."""
     data = schedule_to_json(schedule, cost)
     lists = [(data["workload"], "layers"), (data["hardware"], "nodes"), (data, "groups")]
+    lists += [(data["workload"], key) for key in ("not_modelled", "notes") if key in data["workload"]]
     lines = {id(holder[key]): ",\n  ".join(map(json.dumps, holder[key])) for holder, key in lists}
     mappings = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(mapping)}" for name, mapping in data["mappings"].items())
 

@@ -1,5 +1,6 @@
 """Networks: the immutable graph, the model zoo, and workload files."""
 
+from fadiff.workload.coverage import Coverage, NotModelled
 from fadiff.workload.file import load_workload
 from fadiff.workload.graph import Edge, Workload
 from fadiff.workload.layer import DIMS, Dims, Input, Layer, WorkloadError
@@ -7,10 +8,12 @@ from fadiff.workload.zoo import describe, load_model, zoo_names
 
 __all__ = [
     "DIMS",
+    "Coverage",
     "Dims",
     "Edge",
     "Input",
     "Layer",
+    "NotModelled",
     "Workload",
     "WorkloadError",
     "describe",

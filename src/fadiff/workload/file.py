@@ -1,5 +1,6 @@
 """Workload files: the `workload` object of a schedule file, on its own as YAML or JSON."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,7 @@ from annotated_types import Len
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fadiff.files import FileError, Strict, parse, read_text, validate
+from fadiff.workload.coverage import NotModelled
 from fadiff.workload.graph import Workload
 from fadiff.workload.layer import DIMS, Dims, Input, Kind, Layer, Port, VectorOp, WorkloadError
 
@@ -36,6 +38,7 @@ class InputModel(Strict):
     source: str | None = Field(alias="from")
     port: Port
     fusible: bool = True
+    reason: str | None = None
 
 
 class OutModel(Strict):
@@ -65,7 +68,7 @@ class LayerModel(Strict):
             name=self.name,
             kind=self.kind,
             dims=self.dims.value(),
-            inputs=tuple(Input(operand.source, operand.port, operand.fusible) for operand in self.inputs),
+            inputs=tuple(Input(o.source, o.port, o.fusible, o.reason) for o in self.inputs),
             stride=(self.stride[0], self.stride[1]),
             dilation=(self.dilation[0], self.dilation[1]),
             epilogue=tuple(self.epilogue),
@@ -75,15 +78,38 @@ class LayerModel(Strict):
         )
 
 
+class NotModelledModel(Strict):
+    """An operator that no layer stands for; `macs` is null where nobody can tell."""
+
+    name: str
+    type: str
+    reason: str
+    macs: NonNegativeInt | None
+    weight_words: NonNegativeInt = 0
+    input_words: NonNegativeInt = 0
+    output_words: NonNegativeInt = 0
+
+    def value(self) -> NotModelled:
+        """The checked value."""
+        return NotModelled(**self.model_dump())
+
+
 class WorkloadModel(Strict):
     """A network."""
 
     name: str
     layers: list[LayerModel]
+    not_modelled: list[NotModelledModel] = Field(default=[])
+    notes: list[str] = Field(default=[])
 
     def value(self) -> Workload:
         """The checked value."""
-        return Workload(self.name, tuple(layer.value() for layer in self.layers))
+        return Workload(
+            self.name,
+            tuple(layer.value() for layer in self.layers),
+            tuple(row.value() for row in self.not_modelled),
+            tuple(self.notes),
+        )
 
 
 def load_workload(path: Path) -> Workload:
@@ -102,7 +128,12 @@ def dims_to_json(dims: Dims) -> dict[str, int]:
 
 def workload_to_json(workload: Workload) -> dict[str, Any]:
     """A workload as plain JSON values, the inverse of reading one."""
-    return {"name": workload.name, "layers": [_layer_to_json(layer) for layer in workload.layers]}
+    written: dict[str, Any] = {"name": workload.name, "layers": [_layer_to_json(layer) for layer in workload.layers]}
+    if workload.not_modelled:
+        written["not_modelled"] = [asdict(row) for row in workload.not_modelled]
+    if workload.notes:
+        written["notes"] = list(workload.notes)
+    return written
 
 
 def _layer_to_json(layer: Layer) -> dict[str, Any]:
@@ -129,4 +160,8 @@ def _layer_to_json(layer: Layer) -> dict[str, Any]:
 
 def _input_to_json(operand: Input) -> dict[str, Any]:
     written: dict[str, Any] = {"from": operand.source, "port": operand.port}
-    return written if operand.fusible else {**written, "fusible": False}
+    if not operand.fusible:
+        written["fusible"] = False
+    if operand.reason is not None:
+        written["reason"] = operand.reason
+    return written

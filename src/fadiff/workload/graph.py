@@ -10,6 +10,7 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
+from fadiff.workload.coverage import Coverage, NotModelled
 from fadiff.workload.layer import Input, Layer, Port, WorkloadError
 
 
@@ -19,6 +20,7 @@ class Edge(NamedTuple):
     `channels` is the edge's share of the consumer's G*C input channels: concatenation lays several end to end.
     It is 0 on the weight and addend ports, where an edge always brings the whole operand. An edge that is not
     `fusible` is a dependency only: the producer writes to L3, the consumer reads what its port wants from there.
+    `reason` says why, where somebody knows.
     """
 
     source: str
@@ -26,20 +28,29 @@ class Edge(NamedTuple):
     port: Port
     channels: int
     fusible: bool = True
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A network: layers with unique names, an acyclic graph, and shapes that agree along every fusible edge."""
+    """A network: layers with unique names, an acyclic graph, and shapes that agree along every fusible edge.
+
+    `not_modelled` are operators of the model it comes from that no layer stands for, `notes` what was assumed.
+    """
 
     name: str
     layers: tuple[Layer, ...]
+    not_modelled: tuple[NotModelled, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable():
             raise WorkloadError(f"workload name {self.name!r}: give it a name of printable characters")
         if not self.layers:
             raise WorkloadError(f"workload {self.name!r} has no layers: give it at least one")
+        for text in (*self.notes, *(text for row in self.not_modelled for text in (row.name, row.type, row.reason))):
+            if not text.isprintable():
+                raise WorkloadError(f"{text!r} does not print: write notes, and what is not modelled, on a line each")
         seen: set[str] = set()
         for layer in self.layers:
             if layer.name in seen:
@@ -72,7 +83,7 @@ class Workload:
     def edges(self) -> tuple[Edge, ...]:
         """Every edge between two layers, grouped by consumer in the order of its inputs."""
         return tuple(
-            Edge(operand.source, layer.name, operand.port, channels, operand.fusible)
+            Edge(operand.source, layer.name, operand.port, channels, operand.fusible, operand.reason)
             for layer in self.layers
             for operand, channels in zip(layer.inputs, self.input_channels(layer), strict=True)
             if operand.source is not None
@@ -152,6 +163,12 @@ class Workload:
     def parameter_words(self) -> int:
         """Weights of the network, repeats counted; activations on weight ports are no parameters."""
         return sum(layer.weight_words * layer.repeat for layer in self.layers if not layer.has_weight_port)
+
+    @property
+    def coverage(self) -> Coverage:
+        """How much of the model it comes from its layers stand for."""
+        missing = sum(row.macs or 0 for row in self.not_modelled)
+        return Coverage(missing / max(self.macs + missing, 1), self.not_modelled, self.notes)
 
     @staticmethod
     def _sources(layer: Layer) -> frozenset[str]:

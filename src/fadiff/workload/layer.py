@@ -4,7 +4,7 @@ A layer that exists is a valid one: the constructor raises :class:`WorkloadError
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, NamedTuple, get_args
 
@@ -58,12 +58,13 @@ class Input:
     """One operand of a layer: the tensor of layer `source` (None: a network input) on a port.
 
     Where it is not `fusible` it goes through DRAM, whatever the schedule: the layer reads a part of it, or reads it in
-    another layout, and its shape need not agree with the layer's.
+    another layout, and its shape need not agree with the layer's. `reason` may say why; it makes no other operand.
     """
 
     source: str | None
     port: Port = "input"
     fusible: bool = True
+    reason: str | None = field(default=None, compare=False)
 
     @property
     def is_foreign(self) -> bool:
@@ -235,6 +236,11 @@ def _port_problems(layer: Layer) -> Iterator[str]:
             yield f"port {port!r} is unknown: use one of {', '.join(PORTS)}"
     if any(operand.source is None and not operand.fusible for operand in layer.inputs):
         yield "a network input is never fused: leave fusible away"
+    for operand in layer.inputs:
+        if operand.reason is not None and operand.fusible:
+            yield f"a reason says why an operand cannot be fused: say fusible: false too ({operand.reason!r})"
+        if operand.reason is not None and not (operand.reason and operand.reason.isprintable()):
+            yield f"the reason {operand.reason!r} is no line of printable characters: correct it, or leave it away"
     if layer.kind == "mac":
         if "input" not in ports:
             yield "a mac layer needs an operand on its input port"

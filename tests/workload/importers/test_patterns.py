@@ -381,12 +381,13 @@ def test_a_gate_is_applied_by_who_reads_the_tensor(imports):
     assert imported.workload["b"].input_words == 8 * 16 * 16  # what it reads from DRAM, in all
 
 
-def test_a_gated_tensor_that_is_summed_is_read_by_the_sum(imports):
+def test_a_gated_tensor_that_is_summed_is_one_addend_of_the_sum(imports):
+    """It waits for the gate, which waits for the tensor."""
     net, x = image()
     y = net.conv(x, (8, 8), 3, norm=False, name="a")
     net.add("Add", squeeze_and_excite(net, y, 8), net.conv(x, (8, 8), norm=False, name="skip"), name="sum")
     total = imports(net, "sum").workload["sum"]
-    assert {operand.source: operand.fusible for operand in total.inputs} == {"a": False, "up": False, "skip": True}
+    assert {operand.source: operand.fusible for operand in total.inputs} == {"up": False, "skip": True}
     assert total.dims == Dims(K=8, P=16, Q=16)
 
 
@@ -607,10 +608,11 @@ def test_einsum_is_reported_where_it_is_no_product(imports, equation: str):
     terms = equation.partition("->")[0].split(",")
     first = net.linear(net.input("x", (6, 6) if len(terms[0]) == 2 else (6, 6, 6)), 6, 6, name="before")
     net.add("Einsum", first, *(net.weight(6, 6) for _ in terms[1:]), name="product", equation=equation)
-    (row,) = imports(net, "product").report.not_modelled
+    network = imports(net, "product").workload
+    (row,) = network.not_modelled
     assert row.macs == 6 ** len(set(equation) & set("abcdi"))
-    assert row.share is not None
-    assert 0 < row.share < 1
+    assert network.coverage.not_modelled_share == row.macs / (row.macs + network.macs)
+    assert row.weight_words == 36 * (len(terms) - 1)
 
 
 def attention_inputs(net: GraphBuilder, heads: int, shared: int, width: int, rows: int) -> list[str]:
@@ -887,7 +889,9 @@ def test_an_operator_nobody_knows_is_reported_and_waited_for(imports):
     path.write_bytes(model.SerializeToString())
     imported = import_onnx(path)
     (row,) = imported.report.not_modelled
-    assert (row.name, row.type, row.macs, row.share) == ("mystery", "Mystery", None, None)
+    assert (row.name, row.type, row.macs) == ("mystery", "Mystery", None)
+    assert (row.weight_words, row.input_words, row.output_words) == (0, 8 * 16 * 16, 8 * 16 * 16)
+    assert imported.workload.coverage.gaps == (row,)
     assert edges(imported)["a", "b", "input"] == "Mystery mystery is not modelled"
 
 

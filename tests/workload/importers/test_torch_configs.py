@@ -159,6 +159,37 @@ def test_experts_share_the_tokens():
     assert chosen == [(2, 1, 128, 32), (2, 1, 32, 64)]
 
 
+@pytest.mark.parametrize(("seq", "each"), [(15, 8), (17, 9), (127, 64), (3, 2)])
+def test_experts_that_cannot_share_evenly_are_all_as_busy_as_the_busiest(seq, each):
+    config = AutoConfig.for_model("mixtral", **TINY, num_local_experts=4, num_experts_per_tok=2, num_key_value_heads=4)
+    imported = import_huggingface(config, seq=seq)
+    experts = [layer for layer in imported.workload.layers if "experts" in layer.name and layer.is_mac]
+    assert [layer.dims[:4] for layer in experts] == [(4, each, 128, 32), (4, each, 32, 64)]
+    assert imported.report.not_modelled == ()
+    told = f"{4 * each / (2 * seq) - 1:.1%} more MACs than they have"
+    assert imported.report.notes == (
+        f"experts are taken to get {each} rows each, rounded up from {seq / 2:.4g}: {told}",
+    )
+
+
+@pytest.mark.parametrize("seq", [15, 16])
+def test_a_shared_expert_runs_on_every_token_beside_the_others(seq):
+    settings = {"num_experts": 6, "num_experts_per_tok": 4, "moe_intermediate_size": 16, "num_key_value_heads": 4}
+    config = AutoConfig.for_model("qwen2_moe", **TINY, **settings, shared_expert_intermediate_size=48)
+    imported = import_huggingface(config, seq=seq)
+    shared = [layer.dims[:4] for layer in imported.workload.layers if "shared_expert." in layer.name and layer.is_mac]
+    assert shared == [(1, seq, 48, 32), (1, seq, 48, 32), (1, seq, 32, 48)]
+    experts = [layer.dims[:4] for layer in imported.workload.layers if ".experts." in layer.name and layer.is_mac]
+    each = -(-4 * seq // 6)
+    assert experts == [(6, each, 32, 32), (6, each, 32, 16)]
+    assert imported.report.not_modelled == ()
+    both = imported.workload["layers.0.mlp.add"]
+    assert [operand.source for operand in both.inputs] == [
+        "layers.0.mlp.experts.grouped_mm_fallback.2.product",
+        "layers.0.mlp.shared_expert.down_proj",
+    ]
+
+
 # --- which class, which inputs ----------------------------------------------------------------------------------------
 
 

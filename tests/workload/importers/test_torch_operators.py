@@ -304,7 +304,9 @@ def test_what_is_not_known_is_reported_and_not_fatal(name):
 
 def test_an_lstm_with_a_projection_is_reported_with_its_macs():
     module = Apply(lambda a, b, x: b(a(x))[0], nn.Linear(32, 32), nn.LSTM(32, 16, proj_size=4))
-    report = import_torch(module, torch.zeros(ROWS)).report
-    (found,) = report.not_modelled
+    network = import_torch(module, torch.zeros(ROWS)).workload
+    (found,) = network.not_modelled
     assert found.macs == 20 * (64 * 32 + 64 * 4 + 16 * 4)
-    assert found.share == found.macs / (found.macs + report.macs)
+    assert network.coverage.not_modelled_share == found.macs / (found.macs + network.macs)
+    assert found.weight_words == 64 * 32 + 64 * 4 + 16 * 4 + 2 * 64
+    assert (found.input_words, found.output_words) == (20 * 32, 20 * 4 + 10 * (4 + 16))

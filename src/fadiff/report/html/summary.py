@@ -71,6 +71,8 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
         told.append(
             f"No schedule has an EDP that is lower by more than {_lower(costs.gaps['edp']):.1%}: that is proven."
         )
+    if evaluation.schedule.workload.not_modelled:
+        told.append(f"Not modelled: {evaluation.schedule.workload.coverage.told}.")
     return [f"{does} {goes}", *told]
 
 
@@ -107,6 +109,7 @@ def _network(workload: Workload) -> Facts:
         ("tensors", f"{len(workload.edges)} between layers"),
         ("MACs", f"{workload.macs:,}"),
         ("parameters", f"{workload.parameter_words:,} values"),
+        *workload.coverage.facts,
     ]
 
 

@@ -110,8 +110,11 @@ def _broken(task: Task, source: Group, target: Group) -> Verdict | None:
     names = merged_layers(task.workload, source, target)
     run = Members(task, names)
     if barred := [edge for edge in run.fused if not edge.fusible]:
-        told = ", ".join(f"{edge.target} cannot read {edge.source} on chip" for edge in barred)
-        return Verdict("not fusible", f"{told}: the network says so")
+        told = dict.fromkeys(
+            f"{edge.target} cannot read {edge.source} on chip: {edge.reason or 'the network says so'}"
+            for edge in barred
+        )
+        return Verdict("not fusible", "; ".join(told))
     if len(repeats := {task.workload[name].repeat for name in names}) > 1:
         return Verdict("repeat", f"their layers repeat {' and '.join(str(r) for r in sorted(repeats))} times")
     if not run.may_be_group:

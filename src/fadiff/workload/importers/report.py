@@ -1,10 +1,10 @@
 """What an import did: the account that `fadiff import` prints, as data."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fadiff.workload.graph import Workload
-from fadiff.workload.layer import Port, VectorOp
+from fadiff.workload.coverage import NotModelled
+from fadiff.workload.graph import Edge, Workload
+from fadiff.workload.layer import VectorOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,43 +32,17 @@ class FoldedOperator:
     into: str
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeNote:
-    """An edge of the workload; `reason` says why it cannot be fused, and is None where it can."""
-
-    source: str
-    target: str
-    port: Port
-    reason: str | None
-
-    @property
-    def fusible(self) -> bool:
-        """Whether a schedule may keep its tensor on chip."""
-        return self.reason is None
-
-
-@dataclass(frozen=True, slots=True)
-class NotModelledOperator:
-    """An operator that no layer stands for.
-
-    `macs` is an estimate of its multiply-accumulates and `share` its part of the network's; None where nobody can tell.
-    """
-
-    name: str
-    type: str
-    reason: str
-    macs: int | None
-    share: float | None
-
-
 @dataclass(frozen=True)
 class ImportReport:
-    """What became of every operator of a model, and why edges fuse or not."""
+    """What became of every operator of a model, and why edges fuse or not.
+
+    Edges, operators that are not modelled, and notes are those of the workload.
+    """
 
     operators: tuple[OperatorCount, ...]
     folded: tuple[FoldedOperator, ...]
-    edges: tuple[EdgeNote, ...]
-    not_modelled: tuple[NotModelledOperator, ...]
+    edges: tuple[Edge, ...]
+    not_modelled: tuple[NotModelled, ...]
     notes: tuple[str, ...]
     macs: int
     """MACs of the layers, repeats counted."""
@@ -89,13 +63,3 @@ class ImportedModel:
 
     workload: Workload
     report: ImportReport
-
-
-def shares(rows: Iterable[tuple[str, str, str, int | None]], macs: int) -> tuple[NotModelledOperator, ...]:
-    """Operators that are not modelled, with their shares of all known multiply-accumulates."""
-    listed = list(rows)
-    total = macs + sum(estimate or 0 for _, _, _, estimate in listed)
-    return tuple(
-        NotModelledOperator(name, kind, reason, estimate, None if estimate is None else estimate / max(total, 1))
-        for name, kind, reason, estimate in listed
-    )

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fadiff.workload.graph import Workload
-from fadiff.workload.importers.lowering.account import account
+from fadiff.workload.importers.lowering.account import account, gap
 from fadiff.workload.importers.lowering.convolutions import convolution
-from fadiff.workload.importers.lowering.drafts import Net, NotModelled
+from fadiff.workload.importers.lowering.drafts import Net
 from fadiff.workload.importers.lowering.edges import Edges
 from fadiff.workload.importers.lowering.folding import elementwise, normalize
 from fadiff.workload.importers.lowering.moves import concat, expand, lookup, opaque, pad, reshape, slice_, transpose
@@ -79,7 +79,7 @@ def lower(graph: OperatorGraph) -> ImportedModel:
         if isinstance(operator, Convolution | Product | Recurrent):
             _check_words(graph, operator)
         if isinstance(operator, Opaque):
-            net.not_modelled.append(NotModelled(number, operator.reason, operator.macs))
+            net.not_modelled[number] = gap(net, operator)
         _LOWERED_BY[type(operator)](net, number, operator)
     for name in graph.outputs:
         if name in net.values:
@@ -88,7 +88,9 @@ def lower(graph: OperatorGraph) -> ImportedModel:
     if not any(draft.kind == "mac" for draft in net.drafts):
         raise ImportFailure("it has no convolution and no matrix product: there is nothing to schedule")
     edges = Edges(net)
-    workload = Workload(printable(graph.name) or "network", tuple(edges.layers()))
+    notes = tuple(map(printable, (*graph.notes, *edges.notes)))
+    missing = tuple(net.not_modelled.values())
+    workload = Workload(printable(graph.name) or "network", tuple(edges.layers()), missing, notes)
     return ImportedModel(workload, account(net, edges, workload))
 
 

@@ -2,15 +2,32 @@
 
 from collections import Counter
 
+from fadiff.workload.coverage import NotModelled
 from fadiff.workload.graph import Workload
 from fadiff.workload.importers.lowering.drafts import Net
 from fadiff.workload.importers.lowering.edges import Edges
-from fadiff.workload.importers.report import EdgeNote, FoldedOperator, ImportReport, OperatorCount, shares
+from fadiff.workload.importers.operators import Opaque, printable
+from fadiff.workload.importers.report import FoldedOperator, ImportReport, OperatorCount
+
+
+def gap(net: Net, operator: Opaque) -> NotModelled:
+    """An operator that no layer will stand for, with the words it reads and makes."""
+    tensors = net.graph.tensors
+    read = [tensors[name] for name in dict.fromkeys(filter(None, operator.inputs))]
+    weights = {tensor.name for tensor in read if tensor.role == "parameter"}.union(*(each.made_of for each in read))
+    return NotModelled(
+        name=printable(operator.name),
+        type=printable(operator.type),
+        reason=printable(operator.reason),
+        macs=operator.macs,
+        weight_words=sum(tensors[name].words for name in weights),
+        input_words=sum(tensor.words for tensor in read if tensor.name not in net.fixed),
+        output_words=sum(tensors[name].words for name in operator.outputs if name),
+    )
 
 
 def account(net: Net, edges: Edges, workload: Workload) -> ImportReport:
     """The report on a finished lowering."""
-    graph = net.graph
     folded = _folded(net, edges)
     became = {number: row.into for number, row in folded.items()}
     macs = Counter[int]()
@@ -18,24 +35,14 @@ def account(net: Net, edges: Edges, workload: Workload) -> ImportReport:
         macs[draft.operator] += layer.macs * layer.repeat
         if layer.is_mac or became.get(draft.operator) != "layers":
             became[draft.operator] = "layers" if layer.is_mac else "add layers"
-    for row in net.not_modelled:
-        became[row.operator] = "not modelled"
-    not_modelled = shares(
-        ((graph.operators[n].name, graph.operators[n].type, reason, guess) for n, reason, guess in net.not_modelled),
-        workload.macs,
-    )
+    became |= dict.fromkeys(net.not_modelled, "not modelled")
     parameters = _parameters(net)
     return ImportReport(
         operators=_by_type(net, macs, parameters, became),
         folded=tuple(folded[number] for number in sorted(folded)),
-        edges=tuple(
-            EdgeNote(net.label(operand.layer), draft.name, operand.port, edges.reasons[number, i])
-            for number, draft in enumerate(net.drafts)
-            for i, operand in enumerate(draft.operands)
-            if operand.layer is not None
-        ),
-        not_modelled=not_modelled,
-        notes=(*graph.notes, *edges.notes),
+        edges=workload.edges,
+        not_modelled=workload.not_modelled,
+        notes=workload.notes,
         macs=workload.macs,
         parameters=sum(parameters.values()),
         layer_parameters=workload.parameter_words,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fadiff.workload.coverage import NotModelled
 from fadiff.workload.importers.lowering.layout import Layout
 from fadiff.workload.importers.lowering.values import Part, Resizes, Value
 from fadiff.workload.importers.operators import Operator, OperatorGraph, printable
@@ -53,6 +54,8 @@ class Draft:
     dilation: tuple[int, int] = (1, 1)
     pad: tuple[int, int] | None = None
     repeat: int = 1
+    waits: list[Operand] = field(default_factory=list[Operand])
+    """Tensors that must be there first, and that no operand stands for."""
     vectors: dict[int, Vector] = field(default_factory=dict[int, Vector])
     resizes: dict[int, tuple[VectorOp, tuple[int, int]]] = field(
         default_factory=dict[int, tuple[VectorOp, tuple[int, int]]]
@@ -78,14 +81,6 @@ class Draft:
         return {"n": self.dims.N, "c": self.channels, "p": rows, "q": cols}
 
 
-class NotModelled(NamedTuple):
-    """An operator that no layer stands for; `macs` is None where nobody can tell."""
-
-    operator: int
-    reason: str
-    macs: int | None
-
-
 class Net:
     """The state of a lowering: values of tensors so far, and layers so far."""
 
@@ -95,7 +90,8 @@ class Net:
         self.drafts: list[Draft] = []
         self.folded: dict[int, str] = {}
         """Operators that became no layer and no part of an epilogue, with what became of them."""
-        self.not_modelled: list[NotModelled] = []
+        self.not_modelled: dict[int, NotModelled] = {}
+        """Operators that no layer stands for, by number."""
         self.fixed = {name for name, tensor in graph.tensors.items() if tensor.is_fixed}
         for name, tensor in graph.tensors.items():
             if tensor.role == "input":
@@ -118,7 +114,7 @@ class Net:
             count += 1
             draft.name = f"{name}.{count}"
         self._names.add(draft.name)
-        for operand in draft.operands:
+        for operand in (*draft.operands, *draft.waits):
             if operand.layer is not None:
                 draft.needs |= self.drafts[operand.layer].needs | 1 << operand.layer
         self.drafts.append(draft)

@@ -17,6 +17,7 @@ from itertools import takewhile
 from fadiff.workload.graph import Workload
 from fadiff.workload.importers.lowering.drafts import Draft, Net, Operand
 from fadiff.workload.importers.lowering.values import Resizes
+from fadiff.workload.importers.operators import printable
 from fadiff.workload.layer import Input, Layer, VectorOp, WorkloadError
 
 Place = tuple[int, int]
@@ -34,7 +35,7 @@ class Edges:
         """Dependencies that the network cannot say."""
         for draft in net.drafts:
             draft.operands, lost = _bounded(draft)
-            self._lose(draft, [operand for operand in lost if operand.layer is not None])
+            self._lose(draft, [operand for operand in (*lost, *draft.waits) if operand.layer is not None])
         self.reasons: dict[Place, str | None] = {}
         self.readers: dict[int, list[Place]] = {layer: [] for layer in range(len(net.drafts))}
         for target, draft in enumerate(net.drafts):
@@ -143,16 +144,18 @@ class Edges:
         return [self._layer(number, draft) for number, draft in enumerate(self.net.drafts)]
 
     def _layer(self, number: int, draft: Draft) -> Layer:
-        inputs = tuple(
-            Input(None if o.layer is None else self.net.label(o.layer), o.port, self.reasons[number, i] is None)
-            for i, o in enumerate(draft.operands)
-        )
+        inputs: list[Input] = []
+        for i, operand in enumerate(draft.operands):
+            source = None if operand.layer is None else self.net.label(operand.layer)
+            reason = self.reasons[number, i]
+            told = None if reason is None else printable(reason)
+            inputs.append(Input(source, operand.port, fusible=reason is None, reason=told))
         image = draft.image(self.stored[number])
         return Layer(
             name=draft.name,
             kind=draft.kind,
             dims=draft.dims,
-            inputs=inputs,
+            inputs=tuple(inputs),
             stride=draft.stride,
             dilation=draft.dilation,
             epilogue=self.epilogue(number),

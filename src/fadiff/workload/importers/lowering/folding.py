@@ -12,6 +12,8 @@ A vector operator costs nothing in the model, so what matters is which tensors a
   the tensor): no layer. Whoever reads the result reads the tensor from DRAM, applies the gate to each word, and waits
   for the layer that makes it. The few words of the gate itself are not counted; an add layer would count as many as the
   tensor has.
+- **Small ones alone** (the scale of a dynamic quantization times those of the weights): no layer either. Where such
+  words are there before a layer runs, they are a part of its epilogue.
 - **Network inputs alone**: done before the network runs. An operand that comes from network inputs alone, such as a
   mask, is no stored tensor of the network: if it is broadcast it takes no layer, if it has the full size it does.
 - Statistics over an image or a batch (group norms) are known only when the tensor is complete, so nobody can read it on
@@ -47,6 +49,9 @@ def elementwise(net: Net, number: int, operator: Elementwise) -> None:
     if len(made) == 1 and not beside and prod(made[0].shape) == prod(shape):
         net.values[name] = _on_one(net, number, operator, unit_axes_changed(made[0], shape))
         return
+    if not beside and all(_is_small(net, value, shape) for value in made):
+        net.values[name] = _on_small(net, number, operator, made)
+        return
     if full and not beside:
         base = full[0]
         rest = [value for value in made if value is not base]
@@ -66,6 +71,25 @@ def elementwise(net: Net, number: int, operator: Elementwise) -> None:
     net.values[name] = add_layer(net, number, operator, values)
 
 
+def _is_small(net: Net, value: Value, shape: tuple[int, ...]) -> bool:
+    """Whether a value has few words beside a shape that it is broadcast to, or beside the tensors it is made of."""
+    if value.words * BROADCAST <= prod(shape):
+        return True
+    made_of = sum(prod(net.drafts[layer].sizes(resizes).values()) for layer, resizes in value.sources)
+    return value.view is None and value.words * BROADCAST <= made_of
+
+
+def _on_small(net: Net, number: int, operator: Elementwise, made: list[Value]) -> Value:
+    """A function of a few words, which whoever reads it computes."""
+    name, shape = operator.outputs[0], net.graph.shape(operator.outputs[0])
+    if len(made) == 1:
+        spread = made[0].scattered(name, shape, f"{operator.type} {operator.name} repeats its words")
+        return _on_one(net, number, operator, spread)
+    value = merged(name, made, shape, f"{operator.type} {operator.name} is made of a few words of several tensors")
+    net.folded[number] = on_the_fly(net, value)
+    return replace(value, spread=sum(value.words for value in made))
+
+
 def _broadcast(net: Net, number: int, operator: Elementwise, lead: Value, rest: list[Value]) -> Value:
     """A tensor combined with much smaller ones as it is read; who reads it waits for them all."""
     name = operator.outputs[0]
@@ -78,13 +102,14 @@ def _broadcast(net: Net, number: int, operator: Elementwise, lead: Value, rest: 
 def _is_expression(net: Net, value: Value, base: Value) -> bool:
     """Whether a value is computed from the base's stored tensor, so that both are one expression of it.
 
-    A single word counts as well if it was there before: the scale of a dynamic quantization.
+    A few words count as well if they were there before: the scale of a dynamic quantization.
     """
     (layer,) = base.layers
     known = net.drafts[layer].needs | 1 << layer
     if value.layers == base.layers:
         return prod(value.shape) < prod(base.shape) or value.view is None or value.view.axes == base.parts[0].axes
-    return prod(value.shape) == 1 and all(known >> other & 1 for other in value.layers)
+    few = value.words == 1 or value.words * BROADCAST <= prod(base.shape)
+    return few and all(known >> other & 1 for other in value.layers)
 
 
 def _on_one(net: Net, number: int, operator: Operator, value: Value) -> Value:
@@ -134,7 +159,7 @@ def _on_several(net: Net, number: int, operator: Elementwise, base: Value, rest:
     for step in within:
         vectors[step] = vectors[step]._replace(name=None, within=number)
     vectors[number] = Vector(name, functions, resizes_of(base), compound=bool(mine))
-    moved = frozenset[str]().union(*(value.moved for value in rest)) - kept_together(name)
+    moved = frozenset[str]().union(*(value.moved for value in mine)) - kept_together(name)
     if pooled:
         moved |= WHOLE_IMAGE
     reason = base.reason

@@ -90,7 +90,7 @@ def expand(net: Net, number: int, operator: Expand) -> None:
             for axis, old, new in zip(axes, before, shape, strict=True)
         )
         net.values[operator.outputs[0]] = replace(
-            value, shape=shape, parts=(replace(part, axes=repeated, viewed=True),), axis=0
+            value, shape=shape, parts=(replace(part, axes=repeated, viewed=True),), axis=0, spread=value.words
         )
     else:
         net.values[operator.outputs[0]] = value.scattered(

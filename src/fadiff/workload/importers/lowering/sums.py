@@ -1,5 +1,6 @@
 """Add layers: sums and products of several stored tensors."""
 
+from functools import partial
 from math import prod
 
 from fadiff.workload.importers.lowering.drafts import Draft, Net, Operand
@@ -14,11 +15,14 @@ def add_layer(net: Net, number: int, operator: Elementwise, values: list[Value])
     shape = net.graph.shape(operator.outputs[0])
     dims, axes = _sum_loops(net, values, shape)
     operands: list[Operand] = []
+    waits: list[Operand] = []
     for value in values:
-        operands += _addends(net, value, shape, axes, dims)
+        found = sorted(_addends(net, value, shape, axes, dims), key=partial(_stands_for_more, net))
+        operands += found[-1:]
+        waits += found[:-1]
     if len(operands) == 1:  # all other operands are broadcast network inputs
         operands.append(Operand(None, "addend"))
-    layer = net.add(Draft(operator.label, number, "add", dims, operands))
+    layer = net.add(Draft(operator.label, number, "add", dims, operands, waits=waits))
     return net.output(layer, shape, axes)
 
 
@@ -59,6 +63,17 @@ def _addends(net: Net, value: Value, shape: tuple[int, ...], axes: Layout, dims:
         return [Operand(part.layer, "addend", part.resizes, reason=reason)]
     reason = reason or _why_scattered(value)
     return [Operand(layer, "addend", resizes, reason=reason) for layer, resizes in sorted(value.sources)]
+
+
+def _stands_for_more(net: Net, operand: Operand) -> tuple[int, int]:
+    """The order of layers that a tensor is made of: it is read once, and the last of them stands for all.
+
+    That is one which waits for the most layers, as a gate does for the tensor it is applied to; then the largest.
+    """
+    if operand.layer is None:
+        return 0, 0
+    draft = net.drafts[operand.layer]
+    return draft.needs.bit_count(), prod(draft.sizes(operand.resizes).values())
 
 
 def _why_scattered(value: Value) -> str:

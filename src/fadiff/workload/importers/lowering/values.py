@@ -1,6 +1,7 @@
 """What a tensor of the operator graph is, in terms of tensors that layers store."""
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from fadiff.workload.importers.lowering.layout import Layout, whole
 
@@ -38,7 +39,7 @@ class Value:
     comes from network inputs alone. `moved`: the directions in which its words are not in their places, or come from
     several. `history` numbers the vector operators since the one layer it comes from. `origin` is the tensor in which
     its words took the places they have, `within` all such tensors that alone determine it. `reason` says why nobody can
-    read it on chip.
+    read it on chip. `spread` is the number of words that were repeated to fill its shape; None where none were.
     """
 
     shape: tuple[int, ...]
@@ -51,6 +52,12 @@ class Value:
     hint: Part | None = None
     origin: str | None = None
     within: frozenset[str] = frozenset()
+    spread: int | None = None
+
+    @property
+    def words(self) -> int:
+        """How many of its words are different."""
+        return prod(self.shape) if self.spread is None else min(self.spread, prod(self.shape))
 
     @property
     def layers(self) -> frozenset[int]:
@@ -100,6 +107,7 @@ class Value:
             hint=None if like is None or axes is None else replace(like, axes=axes, viewed=True, padded=None),
             origin=name,
             within=self.within | {name},
+            spread=self.words,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from math import prod
+from math import ceil, prod
 from string import ascii_letters
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from fadiff.workload.importers.operators import (
     Expand,
     Normalize,
     Opaque,
+    Pad,
     Product,
     Recurrent,
     Reduce,
@@ -93,7 +94,8 @@ def bilinear(call: Call) -> None:
 def grouped_product(call: Call) -> None:
     """Rows sorted by expert, each times the weights of its own: experts are groups, with equally many rows each.
 
-    Of more experts than rows, as many as there are rows get one.
+    Where rows cannot be shared out evenly, all experts get as many as the busiest then has at least. Of more experts
+    than rows, as many as there are rows get one.
     """
     x, weights = call.all_tensors()[:2]
     rows, width = call.shape(x)
@@ -102,15 +104,31 @@ def grouped_product(call: Call) -> None:
         shape = (rows, *call.shape(weights)[1:])
         weights = call.emit(Slice, (weights,), shape, part="chosen", start=(0, 0, 0), step=(1, 1, 1))
         experts = rows
-    if rows % experts:
-        call.opaque("rows cannot be shared out evenly among experts", rows * width * out)
-        return
+    each = ceil(rows / experts)
+    filled = each * experts
+    if filled > rows:
+        x = call.emit(Pad, (x,), (filled, width), part="filled", before=(0, 0), after=(filled - rows, 0))
     right = "aYZ" if call.shape(weights)[1] == width else "aZY"
-    call.builder.notes["experts are taken to get equally many rows each"] = None
-    split = call.emit(Reshape, (x,), (experts, rows // experts, width), part="experts")
-    shape = (experts, rows // experts, out)
-    made = product(call, (split, "aXY"), (weights, right), "aXZ", shape=shape, part="product")
-    call.emit(Reshape, (made,))
+    call.builder.notes[_about_rows(rows, experts, each)] = None
+    split = call.emit(Reshape, (x,), (experts, each, width), part="experts")
+    made = product(call, (split, "aXY"), (weights, right), "aXZ", shape=(experts, each, out), part="product")
+    if filled == rows:
+        call.emit(Reshape, (made,))
+    else:
+        joined = call.emit(Reshape, (made,), (filled, out), part="joined")
+        call.emit(Slice, (joined,), start=(0, 0), step=(1, 1))
+
+
+def _about_rows(rows: int, experts: int, each: int) -> str:
+    """What is assumed about the rows of experts.
+
+    >>> _about_rows(254, 8, 32)
+    'experts are taken to get 32 rows each, rounded up from 31.75: 0.8% more MACs than they have'
+    """
+    if each * experts == rows:
+        return "experts are taken to get equally many rows each"
+    more = f"{each * experts / rows - 1:.1%} more MACs than they have"
+    return f"experts are taken to get {each} rows each, rounded up from {rows / experts:.4g}: {more}"
 
 
 # --- einsum ----------------------------------------------------------------------------------------------------------
