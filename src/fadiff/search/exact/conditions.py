@@ -17,7 +17,6 @@ import numpy as np
 from fadiff.hardware import MachineArrays, pack_machine
 from fadiff.schedule import Group
 from fadiff.schedule.arrays import Fusion, LayerArrays, pack_layers
-from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.schedule.tiling import shared_dim
 from fadiff.search.exact.climb import Moves, Rows
 from fadiff.search.space import Space, map_space, prime_powers
@@ -121,30 +120,42 @@ class Task:
     def conditions(self, group: Group, tiles: Sequence[MappingOf[str, int]]) -> tuple[Condition, ...]:
         """The condition of each layer of a group, given the tiles of the dims it shares."""
         inside = frozenset(group.layers)
-        softmax = group.trips.X > 1 and any("softmax" in self.workload[name].epilogue for name in group.layers)
         found: list[Condition] = []
-        for name, mine in zip(group.layers, tiles, strict=True):
+        for name in group.layers:
             arriving = [edge for edge in self.workload.producers[name] if edge.source in inside]
             leaving = [edge.target in inside for edge in self.workload.consumers[name]]
-            tile, rank = list(self.workload[name].dims), [0] * 8
-            for loop, trips in zip(SHARED_LOOPS, group.trips, strict=True):
-                if trips > 1:
-                    dim = shared_dim(loop, first=name == group.layers[0])
-                    tile[DIMS.index(dim)] = mine[dim]
-                    rank[DIMS.index(dim)] = group.nesting.index(loop)
             condition = Condition(
                 layer=self.twin[self.number[name]],
-                tile=tuple(tile),
-                rank=tuple(rank),
+                tile=tuple(self.workload[name].dims),
+                rank=(0,) * 8,
                 fused_channels=sum(edge.channels for edge in arriving),
                 fused_weight=any(edge.port == "weight" for edge in arriving),
                 fused_addends=sum(edge.port == "addend" for edge in arriving),
                 drained=not leaving or not all(leaving),
                 copied=any(leaving),
                 grouped=len(inside) > 1,
-                must_hold=softmax and name == group.layers[-1],
+                must_hold=False,
             )
             found.append(condition)
+        return self.tiled(group, found, tiles)
+
+    def tiled(
+        self, group: Group, uncut: Sequence[Condition], tiles: Sequence[MappingOf[str, int]]
+    ) -> tuple[Condition, ...]:
+        """The conditions of a group's layers under its trips, given those without any."""
+        softmax = group.trips.X > 1 and any("softmax" in self.workload[name].epilogue for name in group.layers)
+        shared = [(loop, group.nesting.index(loop)) for loop, trips in group.trips._asdict().items() if trips > 1]
+        if not shared:
+            return tuple(uncut)
+        found: list[Condition] = []
+        for i, (condition, mine) in enumerate(zip(uncut, tiles, strict=True)):
+            tile, rank = list(condition.tile), [0] * 8
+            for loop, place in shared:
+                dim = shared_dim(loop, first=i == 0)
+                tile[DIMS.index(dim)] = mine[dim]
+                rank[DIMS.index(dim)] = place
+            must_hold = softmax and i == len(uncut) - 1
+            found.append(condition._replace(tile=tuple(tile), rank=tuple(rank), must_hold=must_hold))
         return tuple(found)
 
     def alone(self, name: str) -> Condition:

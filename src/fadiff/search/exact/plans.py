@@ -136,14 +136,17 @@ class Members:
 
     @cached_property
     def channel_tiling(self) -> Tiling:
-        """The same with X, which only a pair may share; none where a rule forbids it."""
-        shares = len(self.names) == 2 and "X" not in self.barred
-        parts = np.array(
-            _some_trip_counts(self.workload[self.names[-1]].dims.C, "X", WIDEST_GAP)[1:] if shares else [], dtype=int
-        )
+        """The same with X; none where a rule forbids it."""
+        channels = self.workload[self.names[-1]].dims.C if self._shares_channels else 1
+        parts = np.array(_some_trip_counts(channels, "X", WIDEST_GAP)[1:], dtype=int)
         trips = np.repeat(self.tiling.trips, parts.size, axis=1)
         trips[4] = np.tile(parts, self.tiling.trips.shape[1])
         return self._aligned(trips)
+
+    @property
+    def _shares_channels(self) -> bool:
+        """Whether the layers may share X: only a pair may."""
+        return len(self.names) == 2 and "X" not in self.barred
 
     def _aligned(self, trips: Int[np.ndarray, "5 candidates"]) -> Tiling:
         """The tiling of those candidates that are aligned."""
@@ -226,7 +229,7 @@ class Members:
         if not self.may_be_group:
             return
         yield self.tiling, self.live, "GNPQ"
-        for loops in ("GNPQX", "GXNPQ"):
+        for loops in ("GNPQX", "GXNPQ") if self._shares_channels else ():
             yield self.channel_tiling, self.live_bytes(self.channel_tiling, loops), loops
 
     def nearest_plan(self, wanted: Sequence[float]) -> Plan | None:
@@ -241,7 +244,13 @@ class Members:
     def plan(self, sharing: Sharing) -> Plan:
         """The plan of some trip counts."""
         group = Group(self.names, sharing.trips, sharing.loops)
-        return Plan(group, self.task.conditions(group, sharing.tiles), sharing.live_bytes)
+        return Plan(group, self.task.tiled(group, self._uncut, sharing.tiles), sharing.live_bytes)
+
+    @cached_property
+    def _uncut(self) -> tuple[Condition, ...]:
+        """The conditions of the layers as a group that shares no loops."""
+        nothing: dict[str, int] = {}
+        return self.task.conditions(Group(self.names), (nothing,) * len(self.names))
 
     def _sharing(self, tiling: Tiling, live: Float[np.ndarray, "candidates layers"], i: int, loops: str) -> Sharing:
         tiles = tuple({dim: int(tile[i]) for dim, tile in tiling.tile[name].items()} for name in self.names)
