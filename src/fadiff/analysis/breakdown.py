@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fadiff.analysis.at_clock import AtClock, at_clock
 from fadiff.analysis.occupancy import needed_bytes
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Totals:
     utilization: float
     mac_energy_pj: float
     memory_energy_pj: dict[str, float]
+    at_clock: AtClock | None
+    """The same in units of time and power, where the machine states a clock."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ def breakdown(evaluation: Evaluation) -> Breakdown:
             utilization=evaluation.utilization,
             mac_energy_pj=float(energy[0]),
             memory_energy_pj=by_memory,
+            at_clock=at_clock(evaluation),
         ),
         groups=tuple(_group(group, [of_layer[name] for name in group.layers], moved) for group in schedule.groups),
         layers=layers,

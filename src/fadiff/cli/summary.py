@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import Access, Breakdown, GroupCost
-from fadiff.cli.tables import bytes_text, column_groups, facts, microjoules, percent, short, significant, table
+from fadiff.analysis.units import significant, size_text
+from fadiff.cli.tables import column_groups, facts, microjoules, percent, short, table
 from fadiff.schedule.ir import LowerBound
 
 
@@ -24,8 +26,9 @@ def totals_table(costs: Breakdown) -> Table:
             ("energy", f"{microjoules(totals.energy_pj)} ({shares})"),
             ("latency", f"{totals.cycles:,.0f} cycles"),
             ("EDP", f"{totals.edp_uj_cycles:.4g} uJ*cycles"),
+            *clock_facts(totals.at_clock),
             *([("bound", bound_text(costs.bound, costs.gaps))] if costs.bound is not None else []),
-            (costs.memories[0], bytes_text(totals.first_memory_bytes)),
+            (costs.memories[0], size_text(totals.first_memory_bytes)),
             ("utilization", f"{percent(totals.utilization)} of the PEs' cycles multiply"),
         )
     )
@@ -46,7 +49,7 @@ def groups_table(costs: Breakdown) -> Table:
     """Who runs together, in which shared loops, and how full that makes the memories."""
     first, *memories = costs.memories
     shared = [memory for memory in memories if _tells(costs, memory)]
-    room = ", ".join(f"{memory} {bytes_text(costs.capacity_bytes[memory])}" for memory in memories)
+    room = ", ".join(f"{memory} {size_text(costs.capacity_bytes[memory])}" for memory in memories)
     columns = ("layers", "shared loops", *(f"{memory}\npeak" for memory in shared), "energy\nuJ", "cycles\n", first)
     made = table(f"Groups in execution order ({room})", columns, wide=2)
     for group in costs.groups:
@@ -56,7 +59,7 @@ def groups_table(costs: Breakdown) -> Table:
             *(percent(group.peak_bytes[memory] / costs.capacity_bytes[memory]) for memory in shared),
             significant(group.energy_pj * 1e-6),
             short(group.cycles),
-            bytes_text(group.first_memory_bytes),
+            size_text(group.first_memory_bytes),
             style="bold" if len(group.layers) > 1 else None,
         )
     return made

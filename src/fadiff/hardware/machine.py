@@ -20,6 +20,8 @@ from fadiff.workload.layer import DIMS, TENSORS
 Overlap = Literal["full", "none"]
 RATES = ("words_per_cycle", "read_words_per_cycle", "write_words_per_cycle")
 """What may limit the accesses of a memory: all of them together, or reads and writes each on their own."""
+CLOCK_MHZ = (1e-3, 1e6)
+"""The slowest and the fastest clock."""
 RESERVED_NAMES = frozenset({"order", "compute", "mac"})
 """Names that stand for something else: in a mapping of a schedule file, and among the terms of a cost."""
 
@@ -127,7 +129,7 @@ class Machine:
     """An accelerator: its nodes, the widths of its values, and how it runs.
 
     With `overlap` none, transfers of the first memory do not hide behind work. With `online_softmax` a softmax may be
-    computed in pieces.
+    computed in pieces. A clock changes no cost: it tells cycles as seconds.
     """
 
     name: str
@@ -136,6 +138,7 @@ class Machine:
     bits: Bits = Bits()
     overlap: Overlap = "full"
     online_softmax: bool = False
+    clock_mhz: float | None = None
 
     def __post_init__(self) -> None:
         problem = next(_problems(self), None)
@@ -212,6 +215,8 @@ def _problems(machine: Machine) -> Iterator[str]:
         yield f"mac_pj is {machine.mac_pj}: it must not be negative"
     if machine.overlap not in ("full", "none"):
         yield f"overlap is {machine.overlap!r}: say full or none"
+    if machine.clock_mhz is not None and not CLOCK_MHZ[0] <= machine.clock_mhz <= CLOCK_MHZ[1]:
+        yield f"its clock is {machine.clock_mhz:g} MHz: it must be between 1 kHz and 1 THz"
 
 
 def _memory_problems(memory: Memory) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from fadiff.files import Strict
 from fadiff.hardware.machine import Axis, Bits, Machine, Memory, Overlap
-from fadiff.hardware.quantities import Bytes, Count, Energy, Name, Rate
+from fadiff.hardware.quantities import Bytes, ClockWithUnit, Count, Energy, Name, Rate, clock_mhz, clock_text
 
 Part = TypeVar("Part", bound=Strict)
 
@@ -96,6 +96,12 @@ class MachineKeys(Strict):
     name: Name
     overlap: Overlap = "full"
     online_softmax: bool = False
+    clock: ClockWithUnit | None = None
+
+    @property
+    def clock_mhz(self) -> float | None:
+        """The clock in MHz, where there is one."""
+        return None if self.clock is None else clock_mhz(self.clock)
 
 
 class MachineModel(MachineKeys):
@@ -108,7 +114,8 @@ class MachineModel(MachineKeys):
     def value(self) -> Machine:
         """The checked value."""
         nodes = tuple(node.value() for node in self.nodes)
-        return Machine(self.name, nodes, self.mac_pj, self.bits.value(), self.overlap, self.online_softmax)
+        bits = self.bits.value()
+        return Machine(self.name, nodes, self.mac_pj, bits, self.overlap, self.online_softmax, self.clock_mhz)
 
 
 def machine_to_json(machine: Machine) -> dict[str, Any]:
@@ -119,6 +126,7 @@ def machine_to_json(machine: Machine) -> dict[str, Any]:
         "mac_pj": _plain(machine.mac_pj),
         "overlap": machine.overlap,
         "online_softmax": machine.online_softmax,
+        **({} if machine.clock_mhz is None else {"clock": clock_text(machine.clock_mhz)}),
         "nodes": [_memory(node) if isinstance(node, Memory) else _axis(node) for node in machine.nodes],
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import count_text, size_text
 from fadiff.cost.evaluate import evaluate
@@ -51,6 +52,7 @@ def _facts(schedule: Schedule) -> list[tuple[str, str]]:
         ("EDP", f"{totals.edp_uj_cycles:.4g} µJ·cycles"),
         ("energy", f"{energy:,.0f} µJ ({shares})" if energy >= 100 else f"{energy:.3g} µJ ({shares})"),
         ("latency", f"{count_text(totals.cycles)} cycles"),
+        *clock_facts(totals.at_clock),
         (f"{costs.memories[0]} traffic", size_text(totals.first_memory_bytes)),
         ("MAC utilization", f"{totals.utilization:.1%}"),
         ("layers", f"{len(costs.layers)} in {len(costs.groups)} groups; {fused} of {tensors} tensors stay on chip"),

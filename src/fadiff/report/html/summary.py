@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import plural
 from fadiff.cost.evaluate import COMPUTE, Evaluation
+from fadiff.hardware.quantities import clock_text
 from fadiff.report.machine_drawing import machine_lines
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     slowest = max(times, key=lambda term: times[term])
     binds = "Multiplying sets" if slowest == COMPUTE else f"The bandwidth of {slowest} sets"
     goes = f"{first} takes {share:.0%} of the energy. {binds} {times[slowest] / sum(times.values()):.0%} of the time."
+    timed = [f"One run {clock}: {line}." for clock, line in clock_facts(costs.totals.at_clock)]
     mine = evaluation.edp_uj_cycles
     against = [_against(mine, rival.evaluation.edp_uj_cycles, f"of {rival.whose}") for rival in rivals]
     told = [f"Its EDP is {', and '.join(against)}."] if against else []
@@ -71,7 +74,7 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
         told.append(
             f"No schedule has an EDP that is lower by more than {_lower(costs.gaps['edp']):.1%}: that is proven."
         )
-    return [f"{does} {goes}", *told]
+    return [f"{does} {goes}", *timed, *told]
 
 
 def _against(mine: float, other: float, whose: str) -> str:
@@ -117,6 +120,7 @@ def _machine(machine: Machine) -> Facts:
     rules = [f"{machine.nodes[0].name} transfers {transfers}", *(["online softmax"] if machine.online_softmax else [])]
     return [
         ("name", machine.name),
+        *([] if machine.clock_mhz is None else [("clock", clock_text(machine.clock_mhz))]),
         ("bits", f"W {bits.W}, I {bits.I}, O {bits.O}, sums {bits.sums}"),
         ("rules", ", ".join(rules)),
     ]
