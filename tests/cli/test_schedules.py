@@ -135,6 +135,28 @@ def test_every_summary_tells_time_and_power_where_there_is_a_clock(tmp_path: Pat
     assert "TOPS" not in fadiff("evaluate", schedule_file(tmp_path)).stdout
 
 
+def test_a_vector_unit_is_charged_from_the_search_to_the_report(tmp_path: Path):
+    network = write(tmp_path, "net.yaml", NETWORK)
+    slow = write(tmp_path, "slow.yaml", MACHINE + "vector: {lanes: 1, pj: 50}\n")
+    path, page = tmp_path / "slow.json", tmp_path / "slow.html"
+    found = fadiff("optimize", network, "--hardware", slow, "-m", "greedy", "-o", path, "--report", page)
+    assert found.exit_code == 0
+    assert "vector " in found.stdout
+    told = answer("evaluate", path)
+    values = {"a": 512, "b": 0, "s": 128}
+    assert {layer["name"]: layer["vector_energy_pj"] for layer in told["layers"]} == {
+        "a": 2 * values["a"] * 50,  # relu, and what the pooling reads
+        "b": 0,
+        "s": values["s"] * 50,
+    }
+    assert told["layers"][0]["bound_by"] == "vector"
+    assert told["totals"]["vector_energy_pj"] == 57600
+    assert " vector" in fadiff("evaluate", path, "--layers").stdout
+    assert '"vector_energy_pj":57600' in page.read_text(encoding="utf-8").replace(" ", "").replace(".0", "")
+    assert answer("verify", path)["holds"]
+    assert answer("evaluate", schedule_file(tmp_path))["totals"]["vector_energy_pj"] == 0
+
+
 def test_a_wrong_stated_cost_is_refused(tmp_path: Path):
     path = schedule_file(tmp_path)
     data = json.loads(path.read_text(encoding="utf-8"))

@@ -19,6 +19,7 @@ from fadiff.hardware import (
     MachineFile,
     MachineModel,
     Memory,
+    Vector,
     load_machine,
     machine_to_json,
     read_machine,
@@ -297,6 +298,12 @@ def changed(line: str, to: str) -> str:
         (changed("axis: k", "array: k"), "nodes.2.array: it cannot be described, or has another name: remove it"),
         (SHORT + "noc: {topology: mesh}\n", "noc: it cannot be described, or has another name: remove it, and see the"),
         (changed("bytes: 64 KB", "banks: 4"), "nodes.1.banks: it cannot be described, or has another name: remove it"),
+        (SHORT + "vector: {lanes: 0, pj: 1}\n", "vector.lanes: input should be greater than 0 (it is 0)"),
+        (SHORT + "vector: {lanes: 4}\n", "vector.pj: this key is missing: add it"),
+        (
+            changed("axis: k", "axis: vector") + "vector: {lanes: 4, pj: 1}\n",
+            "a node is named 'vector', as the vector unit is: give it another name",
+        ),
         (SHORT + "clock: 800\n", "clock: write a clock as a positive number and a unit (kHz, MHz, GHz), such as 800"),
         (SHORT + "clock: 0 MHz\n", "clock: write a clock as a positive number and a unit"),
         (SHORT + "clock: 2000 GHz\n", "its clock is 2e+06 MHz: it must be between 1 kHz and 1 THz"),
@@ -373,6 +380,14 @@ def test_a_clock_survives_a_schedule_file_to_the_last_digit(clock_mhz: float):
     clocked = replace(machine, clock_mhz=clock_mhz)
     assert "clock" not in machine_to_json(machine)
     assert validate(MachineModel, machine_to_json(clocked), "mine").value() == clocked
+
+
+def test_a_vector_unit_survives_a_schedule_file(tmp_path: Path):
+    machine = read(tmp_path, SHORT + "vector: {lanes: 16, pj: 0.8}\n").machine
+    assert machine.vector == Vector(lanes=16, pj=0.8)
+    assert machine_to_json(machine)["vector"] == {"lanes": 16, "pj": 0.8}
+    assert validate(MachineModel, machine_to_json(machine), "mine").value() == machine
+    assert "vector" not in machine_to_json(read(tmp_path, SHORT).machine)
 
 
 # --- energies beyond the table ---

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from fadiff.analysis.units import plural
 from fadiff.cli.networks import Json
 from fadiff.cli.tables import console, facts, print_json, table
-from fadiff.hardware import MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
+from fadiff.hardware import Machine, MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
 from fadiff.hardware.quantities import clock_text
 from fadiff.report.machine_drawing import filled_notes, fusion_sentence, machine_lines
 
@@ -77,9 +78,16 @@ def _show(told: MachineFile) -> None:
         ("clock", "" if machine.clock_mhz is None else clock_text(machine.clock_mhz)),
         ("bits", widths),
         ("overlap", f"{machine.overlap}: transfers of {machine.memories[0].name} {overlap}"),
+        ("vector operators", _vector_text(machine)),
         ("online softmax", "yes" if machine.online_softmax else "no"),
         ("what it is", told.description),
         ("source", told.source),
         *(("note", note) for note in told.notes),
     ]
     out.print(facts((name, value) for name, value in pairs if value))
+
+
+def _vector_text(machine: Machine) -> str:
+    if machine.vector is None:
+        return "free: the machine states no vector unit"
+    return f"{plural(machine.vector.lanes, 'lane')}, {machine.vector.pj:g} pJ an operation"

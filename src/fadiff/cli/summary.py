@@ -8,14 +8,15 @@ from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import Access, Breakdown, GroupCost
 from fadiff.analysis.units import significant, size_text
 from fadiff.cli.tables import column_groups, facts, microjoules, percent, short, table
+from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.ir import LowerBound
 
 
 def totals_table(costs: Breakdown) -> Table:
     """What the network costs."""
     totals = costs.totals
-    parts = {"MAC": totals.mac_energy_pj, **totals.memory_energy_pj}
-    shares = "  ".join(f"{part} {percent(_share(pj, totals.energy_pj))}" for part, pj in parts.items())
+    parts = costs.energy_by_part_pj().items()
+    shares = "  ".join(f"{part} {percent(_share(pj, totals.energy_pj))}" for part, pj in parts)
     groups = f"{len(costs.groups)} group{'s' if len(costs.groups) > 1 else ''}"
     fused = f"{costs.fused_layers} of them fused with others" if costs.fused_layers else "none fused"
     made_by = ", ".join(f"{key} {value}" for key, value in costs.made_by.items() if key != "command")
@@ -99,6 +100,8 @@ def _energy_tables(costs: Breakdown) -> list[Table]:
     for memory in costs.memories:
         mine = [i for i, access in enumerate(costs.accesses) if access.memory == memory]
         columns[memory] = [sum(layer.access_energy_pj[i] for i in mine) for layer in costs.layers]
+    if costs.totals.vector_energy_pj:
+        columns[VECTOR] = [layer.vector_energy_pj for layer in costs.layers]
     whole = [layer.energy_pj for layer in costs.layers]
     shares = {
         name: [f"{100 * _share(pj, total):.0f}%" for pj, total in zip(spent, whole, strict=True)]

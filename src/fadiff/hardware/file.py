@@ -17,6 +17,8 @@ from fadiff.hardware.nodes_file import Filled, NodesFileModel
 SUFFIXES = (".yaml", ".yml", ".json")
 GUIDE = "docs/accelerator.md"
 """The page that lists every key, and tells what to do about machines that are no list."""
+NEAR = 0.65
+"""How like a known key a misspelt one is, at least; `banks` is `lanes` to 0.6."""
 CATALOG = resources.files("fadiff.hardware").joinpath("builtin")
 
 
@@ -76,7 +78,7 @@ def read_machine(name_or_path: str) -> MachineFile:
 def _about_unknown(key: str) -> str:
     """What to say about an unknown key: it is misspelt, or nothing that a file can describe."""
     known = {name.casefold() for name in keys_of(NodesFileModel) | keys_of(GemminiFileModel)}
-    if get_close_matches(key.casefold(), known, n=1):
+    if get_close_matches(key.casefold(), known, n=1, cutoff=NEAR):
         return misspelt(key)
     return f"it cannot be described, or has another name: remove it, and see the keys that there are in {GUIDE}"
 

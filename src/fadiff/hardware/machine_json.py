@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 from pydantic_core import InitErrorDetails
 
 from fadiff.files import Strict
-from fadiff.hardware.machine import Axis, Bits, Machine, Memory, Overlap
+from fadiff.hardware.machine import Axis, Bits, Machine, Memory, Node, Overlap, Vector
 from fadiff.hardware.quantities import Bytes, ClockWithUnit, Count, Energy, Name, Rate, clock_mhz, clock_text
 
 Part = TypeVar("Part", bound=Strict)
@@ -90,6 +90,17 @@ def node_as(memory: type[AnyMemory]) -> PlainValidator:
     return PlainValidator(read)
 
 
+class VectorModel(Strict):
+    """A vector unit."""
+
+    lanes: Count
+    pj: Energy
+
+    def value(self) -> Vector:
+        """The checked value."""
+        return Vector(self.lanes, self.pj)
+
+
 class MachineKeys(Strict):
     """What every file says of a machine in the same way."""
 
@@ -97,11 +108,13 @@ class MachineKeys(Strict):
     overlap: Overlap = "full"
     online_softmax: bool = False
     clock: ClockWithUnit | None = None
+    vector: VectorModel | None = None
 
-    @property
-    def clock_mhz(self) -> float | None:
-        """The clock in MHz, where there is one."""
-        return None if self.clock is None else clock_mhz(self.clock)
+    def machine(self, nodes: tuple[Node, ...], mac_pj: float, bits: Bits) -> Machine:
+        """The machine of these nodes and numbers."""
+        clock = None if self.clock is None else clock_mhz(self.clock)
+        vector = None if self.vector is None else self.vector.value()
+        return Machine(self.name, nodes, mac_pj, bits, self.overlap, self.online_softmax, clock, vector)
 
 
 class MachineModel(MachineKeys):
@@ -113,9 +126,7 @@ class MachineModel(MachineKeys):
 
     def value(self) -> Machine:
         """The checked value."""
-        nodes = tuple(node.value() for node in self.nodes)
-        bits = self.bits.value()
-        return Machine(self.name, nodes, self.mac_pj, bits, self.overlap, self.online_softmax, self.clock_mhz)
+        return self.machine(tuple(node.value() for node in self.nodes), self.mac_pj, self.bits.value())
 
 
 def machine_to_json(machine: Machine) -> dict[str, Any]:
@@ -127,6 +138,7 @@ def machine_to_json(machine: Machine) -> dict[str, Any]:
         "overlap": machine.overlap,
         "online_softmax": machine.online_softmax,
         **({} if machine.clock_mhz is None else {"clock": clock_text(machine.clock_mhz)}),
+        **({} if machine.vector is None else {"vector": dict(vars(machine.vector))}),
         "nodes": [_memory(node) if isinstance(node, Memory) else _axis(node) for node in machine.nodes],
     }
 

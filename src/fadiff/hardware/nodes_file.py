@@ -17,7 +17,7 @@ from pydantic import Field
 from fadiff.hardware.energy_model import CAPACITY_BYTES, is_extrapolated, row_bits, word_pj
 from fadiff.hardware.machine import Machine, MachineError, Memory, Node
 from fadiff.hardware.machine_json import AxisModel, BitsModel, MachineKeys, MemoryModel, node_as
-from fadiff.hardware.quantities import Capacity, Count, Energy, RateWithUnit, bytes_per_second
+from fadiff.hardware.quantities import Capacity, Count, Energy, RateWithUnit, bytes_per_second, clock_mhz
 
 MAC_PJ = 0.5608
 FIRST_MEMORY_PJ_PER_BIT = 12.5
@@ -63,7 +63,7 @@ class MemoryFileModel(MemoryModel):
         memory = replace(self.value(), **dict.fromkeys(left_out, pj))
         return memory, {f"{self.memory}.{key}": how for key in left_out}
 
-    def at_clock(self, clock_mhz: float | None) -> Self:
+    def at_clock(self, clock: str | None) -> Self:
         """The same memory with rates in words per cycle."""
         rates = {
             f"{way}words_per_cycle": (f"{way}rate", getattr(self, f"{way}rate")) for way in ("", "read_", "write_")
@@ -74,12 +74,12 @@ class MemoryFileModel(MemoryModel):
                 continue
             if getattr(self, key) is not None:
                 raise MachineError(f"{self.memory} has {said} and {key}: keep one of the two")
-            if clock_mhz is None:
+            if clock is None:
                 raise MachineError(
                     f"{self.memory}: {said} is {rate}, which takes a clock to be words per cycle: add one to the "
                     f"machine, such as clock: 800 MHz, or say {key}"
                 )
-            words[key] = bytes_per_second(rate) * 8 / self.word_bits / (clock_mhz * 1e6)
+            words[key] = bytes_per_second(rate) * 8 / self.word_bits / (clock_mhz(clock) * 1e6)
         return self.model_copy(update=words)
 
     def _network_pj(self, size_bytes: int) -> float:
@@ -111,11 +111,8 @@ class NodesFileModel(FileKeys):
             if isinstance(node, AxisModel):
                 nodes.append(node.value())
             else:
-                memory, how = node.at_clock(self.clock_mhz).filled_in()
+                memory, how = node.at_clock(self.clock).filled_in()
                 nodes.append(memory)
                 filled |= how
         mac_pj = MAC_PJ if self.mac_pj is None else self.mac_pj
-        machine = Machine(
-            self.name, tuple(nodes), mac_pj, self.bits.value(), self.overlap, self.online_softmax, self.clock_mhz
-        )
-        return machine, filled
+        return self.machine(tuple(nodes), mac_pj, self.bits.value()), filled

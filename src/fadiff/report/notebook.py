@@ -44,8 +44,8 @@ def schedule_html(schedule: Schedule) -> str:
 def _facts(schedule: Schedule) -> list[tuple[str, str]]:
     costs = breakdown(evaluate(schedule))
     totals, energy = costs.totals, costs.totals.energy_pj * 1e-6
-    parts = {"MACs": totals.mac_energy_pj, **totals.memory_energy_pj}
-    shares = ", ".join(f"{part} {pj / totals.energy_pj:.0%}" for part, pj in parts.items() if totals.energy_pj)
+    parts = costs.energy_by_part_pj().items()
+    shares = ", ".join(f"{part} {pj / totals.energy_pj:.0%}" for part, pj in parts if totals.energy_pj)
     fused, tensors = len(schedule.fused_edges), len(schedule.workload.edges)
     made_by = ", ".join(f"{key} {value}" for key, value in schedule.made_by.items())
     return [

@@ -10,6 +10,7 @@ from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import plural
 from fadiff.cost.evaluate import COMPUTE, Evaluation
+from fadiff.hardware.machine import VECTOR
 from fadiff.hardware.quantities import clock_text
 from fadiff.report.machine_drawing import machine_lines
 
@@ -64,7 +65,8 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     for layer in costs.layers:
         times[layer.bound_by] += layer.cycles * layer.repeat
     slowest = max(times, key=lambda term: times[term])
-    binds = "Multiplying sets" if slowest == COMPUTE else f"The bandwidth of {slowest} sets"
+    own = {COMPUTE: "Multiplying sets", **({VECTOR: "The vector unit sets"} if schedule.machine.vector else {})}
+    binds = own.get(slowest, f"The bandwidth of {slowest} sets")
     goes = f"{first} takes {share:.0%} of the energy. {binds} {times[slowest] / sum(times.values()):.0%} of the time."
     timed = [f"One run {clock}: {line}." for clock, line in clock_facts(costs.totals.at_clock)]
     mine = evaluation.edp_uj_cycles
