@@ -18,7 +18,8 @@ import typer
 
 from fadiff import Schedule, evaluate, greedy, load_schedule
 from fadiff.analysis.breakdown import Breakdown, LayerCost, breakdown
-from fadiff.cli.tables import bytes_text, short
+from fadiff.analysis.units import size_text
+from fadiff.cli.tables import short
 from fadiff.files import write_text
 from fadiff.hardware import pack_machine
 from fadiff.schedule.capacity import needs
@@ -157,8 +158,8 @@ def draw(schedule: Schedule, palette: Palette) -> str:
     canvas.text(LEFT, 32, title, font_size=20, font_weight=600)
     canvas.text(
         LEFT, 55,
-        f"{fused} · {costs.memories[0]} {bytes_text(costs.totals.first_memory_bytes)}, "
-        f"{bytes_text(unfused.totals.first_memory_bytes)} layer by layer · "
+        f"{fused} · {costs.memories[0]} {size_text(costs.totals.first_memory_bytes)}, "
+        f"{size_text(unfused.totals.first_memory_bytes)} layer by layer · "
         f"EDP {costs.totals.edp_uj_cycles:.3g} µJ·cycles, {unfused.totals.edp_uj_cycles:.3g} layer by layer",
         fill=palette.faint,
     )  # fmt: skip
@@ -303,7 +304,7 @@ def _occupancy(canvas: Canvas, schedule: Schedule, columns: Columns, colours: Ma
         ("fused tensors, in the colour of the group", canvas.palette.groups[0], 1.0),
     )
     _panel(canvas, f"{memory.name} in use while each layer runs", keys, L2_TOP - 22)
-    _axis(canvas, {0: "0", capacity / 2: bytes_text(capacity / 2)}, L2_BOTTOM, per_byte)
+    _axis(canvas, {0: "0", capacity / 2: size_text(capacity / 2)}, L2_BOTTOM, per_byte)
     for group in schedule.groups:
         group_keeps = sum(float(kept[number[name]]) for name in group.layers)
         for name in group.layers:
@@ -313,7 +314,7 @@ def _occupancy(canvas: Canvas, schedule: Schedule, columns: Columns, colours: Ma
             full = L2_BOTTOM - float(total[i]) * per_byte
             canvas.rect(x - 0.31 * columns.step, full, 0.62 * columns.step, top - full, fill=colours[name])
     canvas.path(f"M{LEFT} {L2_TOP}H{WIDTH - RIGHT}", stroke=canvas.palette.ink, stroke_dasharray="5 4")
-    canvas.text(LEFT - 8, L2_TOP + 4, bytes_text(capacity), text_anchor="end", font_size=12, font_weight=600)
+    canvas.text(LEFT - 8, L2_TOP + 4, size_text(capacity), text_anchor="end", font_size=12, font_weight=600)
 
 
 def _energy(canvas: Canvas, costs: Breakdown, unfused: Sequence[LayerCost], columns: Columns) -> None:

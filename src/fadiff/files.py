@@ -4,9 +4,9 @@ import json
 import os
 import reprlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -108,7 +108,12 @@ _UNKNOWN_KEY = ("extra_forbidden", "invalid_key")
 """What pydantic calls a key that is not in the model, or is not even text."""
 
 
-def validate(model: type[Model], data: object, origin: str) -> Model:
+def misspelt(key: str) -> str:
+    """What to say about an unknown key, whatever it is."""
+    return "this key is unknown: remove it or correct its spelling"
+
+
+def validate(model: type[Model], data: object, origin: str, about_unknown: Callable[[str], str] = misspelt) -> Model:
     """Plain values as a checked model; the first thing wrong becomes one sentence with its path in the file."""
     if data is None:
         raise FileError(f"{origin}: the file is empty: is this the right file?")
@@ -122,7 +127,7 @@ def validate(model: type[Model], data: object, origin: str) -> Model:
         first = next((error for error in found if error["type"] in _UNKNOWN_KEY), found[0])
         place = ".".join(_place(part) for part in first["loc"]) or "the top level"
         if first["type"] in _UNKNOWN_KEY:
-            raise FileError(f"{origin}: {place}: this key is unknown: remove it or correct its spelling") from None
+            raise FileError(f"{origin}: {place}: {about_unknown(str(first['loc'][-1]))}") from None
         if first["type"] == "missing":
             raise FileError(f"{origin}: {place}: this key is missing: add it") from None
         message = first["msg"].removeprefix("Value error, ").rstrip(".")
@@ -146,6 +151,22 @@ def _shown(value: object) -> str:
     except ValueError:  # Python does not print integers of more than a few thousand digits
         return "a very long number"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def keys_of(annotation: object) -> frozenset[str]:
+    """All keys that a part of a file may have, and the parts in it.
+
+    >>> class Inner(Strict):
+    ...     depth: int
+    >>> class Outer(Strict):
+    ...     parts: list[Inner]
+    >>> sorted(keys_of(Outer))
+    ['depth', 'parts']
+    """
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = annotation.model_fields
+        return frozenset(fields).union(*(keys_of(field.annotation) for field in fields.values()))
+    return frozenset[str]().union(*map(keys_of, get_args(annotation)))
 
 
 def _place(part: int | str) -> str:

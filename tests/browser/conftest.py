@@ -42,7 +42,8 @@ def browser() -> Iterator[Browser]:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Files by name: a block, a network with every section, one of 63 layers, one of 206, two with odd names.
 
-    And blocks on machines of four and of five memories, about which nothing else is known.
+    And blocks on machines of four and of five memories, about which nothing else is known, and one on a machine with a
+    clock and a vector unit.
     """
     folder = tmp_path_factory.mktemp("reports")
     machine = load_machine("gemmini-large")
@@ -56,6 +57,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "wordy": samples.page(samples.wordy(), searched=True, other=samples.wordy()),
         "cores": samples.bare(samples.cores()),
         "eyeriss": samples.bare(second("eyeriss_residual_fused")),
+        "charged": samples.page(samples.charged()),
     }
     for name, text in pages.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

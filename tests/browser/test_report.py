@@ -398,3 +398,13 @@ def test_ends_that_are_cut_are_told_in_the_nest(desk: Desk):
     nest = page.locator("details.nest").first
     nest.locator("summary").click()
     expect(nest).to_contain_text("last cut to", use_inner_text=True)
+
+
+def test_a_vector_unit_and_a_clock_are_shown_beside_the_rest(desk: Desk):
+    page = desk.open("charged")
+    for what in ("Energy", "Time, by what binds"):
+        assert "vector" in page.locator("#costs .total", has_text=what).first.inner_text()
+    assert " TOPS/W" in page.locator("#summary").inner_text()
+    page.locator("#summary details.data summary").click()
+    heads = page.locator("#summary details.data th").all_inner_texts()
+    assert {"ms", "Inferences/s", "W", "TOPS/W"} <= set(heads)

@@ -46,6 +46,13 @@ def test_a_hardware_file_is_shown_with_its_units(tmp_path: Path):
         assert part in shown
 
 
+def test_an_extrapolated_energy_is_told_with_its_memory():
+    shown = " ".join(fadiff("hardware", "tpu-v1").stdout.split())
+    assert "unified_buffer: from the capacity, extrapolated beyond the table's 1 KB to 8 MB" in shown
+    assert "clock 700 MHz" in shown
+    assert "extrapolated" not in fadiff("hardware", "gemmini-large").stdout
+
+
 def test_show_prints_a_network_as_its_golden_says(tmp_path: Path):
     path = write(tmp_path, "net.yaml", NETWORK)
     assert fadiff("show", path, "--json").stdout == (GOLDEN / "show_tiny.json").read_text(encoding="utf-8")

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import fadiff as api
-from cli.command import NETWORK, answer, fadiff, refusal, schedule_file, write
+from cli.command import MACHINE, NETWORK, answer, fadiff, refusal, schedule_file, write
 from fadiff.cost import evaluate, load_schedule
+from fadiff.report.notebook import schedule_html
 
 FUSED = Path(__file__).parents[1] / "data" / "schedules" / "mobilenet_v1.gemmini-large.fused.json"
 
@@ -93,6 +94,67 @@ def test_a_narrow_terminal_costs_no_digits_and_no_names(monkeypatch: pytest.Monk
     shown = fadiff("evaluate", FUSED, "--layers").stdout
     monkeypatch.setenv("COLUMNS", "50")
     assert fadiff("evaluate", FUSED, "--layers").stdout == shown
+
+
+CLOCKED = MACHINE + "clock: 800 MHz\nrate: 6.4 GB/s\n"  # 8 bytes a cycle, as where nothing is said
+
+
+def test_a_clock_adds_units_of_time_and_power_and_changes_no_cost(tmp_path: Path):
+    network, clocked = write(tmp_path, "net.yaml", NETWORK), write(tmp_path, "clocked.yaml", CLOCKED)
+    path = tmp_path / "clocked.json"
+    plain = answer("evaluate", schedule_file(tmp_path))["totals"]
+    found = answer("optimize", network, "--hardware", clocked, "-m", "greedy", "-o", path)["totals"]
+    told = answer("evaluate", path)["totals"]
+    assert found == told
+    assert plain.pop("at_clock") is None
+    at_clock = told.pop("at_clock")
+    assert told == plain
+    seconds = told["cycles"] / 800e6
+    operations = 2 * load_schedule(path).workload.macs
+    assert at_clock == pytest.approx(
+        {
+            "clock_mhz": 800,
+            "latency_ms": 1e3 * seconds,
+            "inferences_per_second": 1 / seconds,
+            "energy_mj": told["energy_pj"] * 1e-9,
+            "average_power_w": told["energy_pj"] * 1e-12 / seconds,
+            "tops": operations / seconds * 1e-12,
+            "tops_per_w": operations / (told["energy_pj"] * 1e-12) * 1e-12,
+        }
+    )
+
+
+def test_every_summary_tells_time_and_power_where_there_is_a_clock(tmp_path: Path):
+    network, clocked = write(tmp_path, "net.yaml", NETWORK), write(tmp_path, "clocked.yaml", CLOCKED)
+    path, page = tmp_path / "clocked.json", tmp_path / "clocked.html"
+    found = fadiff("optimize", network, "--hardware", clocked, "-m", "greedy", "-o", path, "--report", page).stdout
+    shown = fadiff("evaluate", path).stdout
+    for text in (found, shown, page.read_text(encoding="utf-8"), schedule_html(load_schedule(path))):
+        for part in ("at 800 MHz", " ms, ", " inferences/s, ", " mJ, ", " W, ", " TOPS, ", " TOPS/W"):
+            assert part in text
+    assert "TOPS" not in fadiff("evaluate", schedule_file(tmp_path)).stdout
+
+
+def test_a_vector_unit_is_charged_from_the_search_to_the_report(tmp_path: Path):
+    network = write(tmp_path, "net.yaml", NETWORK)
+    slow = write(tmp_path, "slow.yaml", MACHINE + "vector: {lanes: 1, pj: 50}\n")
+    path, page = tmp_path / "slow.json", tmp_path / "slow.html"
+    found = fadiff("optimize", network, "--hardware", slow, "-m", "greedy", "-o", path, "--report", page)
+    assert found.exit_code == 0
+    assert "vector " in found.stdout
+    told = answer("evaluate", path)
+    values = {"a": 512, "b": 0, "s": 128}
+    assert {layer["name"]: layer["vector_energy_pj"] for layer in told["layers"]} == {
+        "a": 2 * values["a"] * 50,  # relu, and what the pooling reads
+        "b": 0,
+        "s": values["s"] * 50,
+    }
+    assert told["layers"][0]["bound_by"] == "vector"
+    assert told["totals"]["vector_energy_pj"] == 57600
+    assert " vector" in fadiff("evaluate", path, "--layers").stdout
+    assert '"vector_energy_pj":57600' in page.read_text(encoding="utf-8").replace(" ", "").replace(".0", "")
+    assert answer("verify", path)["holds"]
+    assert answer("evaluate", schedule_file(tmp_path))["totals"]["vector_energy_pj"] == 0
 
 
 def test_a_wrong_stated_cost_is_refused(tmp_path: Path):

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fadiff.hardware import Axis, Bits, Machine, Memory, builtin_machines, load_machine, pack_machine
+from fadiff.hardware import Axis, Bits, Machine, Memory, Vector, builtin_machines, load_machine, pack_machine
 
 MACHINE = Machine(
     name="mine",
@@ -19,6 +19,7 @@ MACHINE = Machine(
     mac_pj=0.25,
     bits=Bits(W=4, I=8, O=12, sums=24, spilled=20),
     overlap="none",
+    vector=Vector(lanes=16, pj=0.75),
 )
 
 
@@ -34,6 +35,8 @@ def test_numbers_of_a_machine_stand_in_the_order_of_its_nodes():
         "read_pj": [100, 2, 1],
         "write_pj": [90, 3, 1.5],
         "mac_pj": 0.25,
+        "vector_lanes": 16,
+        "vector_pj": 0.75,
         "bits_w": 4,
         "bits_i": 8,
         "bits_o": 12,
@@ -46,6 +49,11 @@ def test_numbers_of_a_machine_stand_in_the_order_of_its_nodes():
 
 def test_transfers_that_hide_behind_work_are_not_serial():
     assert pack_machine(replace(MACHINE, overlap="full")).serial == 0
+
+
+def test_operators_of_a_machine_without_a_vector_unit_take_no_time_and_no_energy():
+    arrays = pack_machine(replace(MACHINE, vector=None))
+    assert (arrays.vector_lanes, arrays.vector_pj) == (inf, 0)
 
 
 def test_gradients_reach_every_number():

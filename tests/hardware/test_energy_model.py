@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff.hardware import row_bits, sram_pj_per_byte, word_pj
-from fadiff.hardware.energy_model import CAPACITY_BYTES, WIDTH_BITS, Weights, log_pj_per_byte
+from fadiff.hardware import load_machine, row_bits, sram_pj_per_byte, word_pj
+from fadiff.hardware.energy_model import CAPACITY_BYTES, WIDTH_BITS, Weights, log_pj_per_byte, shipped_weights
 
 TABLE = Path(__file__).parents[2] / "data" / "cacti_sram_epa.csv"
 
@@ -21,6 +21,7 @@ patient = settings(deadline=None)
 slope_by_capacity = jax.jit(jax.grad(lambda capacity, width_bits: sram_pj_per_byte(capacity, width_bits, jnp)))
 
 capacities = st.integers(*CAPACITY_BYTES)
+any_capacities = capacities | st.integers(1, 2**40)
 widths = st.floats(*WIDTH_BITS)
 
 
@@ -41,7 +42,7 @@ def relative_errors(points: list[tuple[int, int]]) -> np.ndarray:
     return np.abs(sram_pj_per_byte(capacity_bytes, width_bits) / np.array([table[point] for point in points]) - 1)
 
 
-@given(capacities, capacities, widths)
+@given(any_capacities, any_capacities, widths)
 @patient
 def test_a_larger_memory_costs_more_an_access(one: int, other: int, width_bits: float):
     small, large = sorted((one, other))
@@ -92,10 +93,28 @@ def test_the_gradient_is_the_slope_of_the_curve(capacity_bytes: float, width_bit
     assert float(slope) == pytest.approx((above - below) / (2 * step), rel=1e-3)
 
 
-@pytest.mark.parametrize(("capacity_bytes", "edge_bytes"), [(1.0, 1024.0), (512.0, 1024.0), (1e9, 8.0 * 1024 * 1024)])
-def test_beyond_the_table_energy_is_that_of_its_edge_and_the_gradient_is_zero(capacity_bytes: float, edge_bytes: float):
-    assert sram_pj_per_byte(capacity_bytes, 32.0) == sram_pj_per_byte(edge_bytes, 32.0)
-    assert slope_by_capacity(capacity_bytes, 32.0) == 0
+@pytest.mark.parametrize(("edge_bytes", "factor"), [(1024.0, 1 / 1024), (1024.0, 0.5), (8.0 * 1024**2, 3.0)])
+def test_beyond_the_table_energy_follows_the_square_root_of_the_capacity(edge_bytes: float, factor: float):
+    extrapolated = sram_pj_per_byte(edge_bytes * factor, 32.0)
+    assert extrapolated == pytest.approx(sram_pj_per_byte(edge_bytes, 32.0) * math.sqrt(factor), rel=1e-12)
+    assert float(slope_by_capacity(edge_bytes * factor, 32.0)) == pytest.approx(
+        extrapolated / (2 * edge_bytes * factor), rel=1e-3
+    )
+
+
+@given(capacities, widths)
+@patient
+def test_inside_the_table_energy_is_the_networks_to_the_last_digit(capacity_bytes: int, width_bits: float):
+    network_pj = np.exp(log_pj_per_byte(shipped_weights(), float(capacity_bytes), width_bits))
+    assert sram_pj_per_byte(float(capacity_bytes), width_bits) == network_pj
+
+
+@pytest.mark.parametrize("width_bits", [32, 64, 128])
+@pytest.mark.parametrize(("begun_bytes", "end_bytes"), [(2 * 1024**2, 8 * 1024**2), (4096, 1024)])
+def test_begun_inside_the_table_the_square_root_meets_its_ends(width_bits: int, begun_bytes: int, end_bytes: int):
+    begun = float(sram_pj_per_byte(float(begun_bytes), float(width_bits)))
+    cacti_pj = cacti_pj_per_byte()[end_bytes, width_bits]
+    assert begun * math.sqrt(end_bytes / begun_bytes) == pytest.approx(cacti_pj, rel=0.07)
 
 
 @given(capacities, widths)
@@ -174,7 +193,7 @@ def test_on_rows_it_never_saw_the_network_is_mostly_within_a_tenth_of_cacti():
         (word_pj(524288.0, 8.0, 128.0), 3.428987),
         (word_pj(2048.0, 32.0, 32.0), 1.661825),
         (word_pj(8192.0, 8.0, 128.0), 0.448258),
-        (word_pj(512.0, 32.0, 32.0), 1.153116),
+        (load_machine("gemmini-small").memories[2].read_pj, 1.153116),
     ],
     ids=["large scratchpad", "large accumulator", "small scratchpad", "small accumulator"],
 )

@@ -24,6 +24,7 @@ from fadiff.hardware import (
     read_machine,
     word_pj,
 )
+from fadiff.hardware.nodes_file import EXTRAPOLATED
 
 # Examples overwrite one file in the test's folder, and how long each takes says nothing.
 patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -129,8 +130,8 @@ def test_a_short_file_takes_the_defaults(tmp_path: Path):
         "DRAM.write_pj": "12.5 pJ a bit",
         "scratchpad.read_pj": "from the capacity",
         "scratchpad.write_pj": "from the capacity",
-        "accumulator.read_pj": "from the capacity",
-        "accumulator.write_pj": "from the capacity",
+        "accumulator.read_pj": EXTRAPOLATED,
+        "accumulator.write_pj": EXTRAPOLATED,
         "registers.read_pj": "as on Gemmini",
         "registers.write_pj": "as on Gemmini",
     }
@@ -227,7 +228,12 @@ CAPACITY_REMEDY = "write a capacity as a number and a unit (B, KB, KiB, MB, MiB,
         (SMALLEST.replace("l2: 16 KB\n", ""), "l2: this key is missing: add it, such as l2: 64 KB"),
         (SMALLEST.replace("rows: 8\n", ""), "rows: this key is missing: add it"),
         (SMALLEST + "l3: 1 MB\n", "l3: this key is unknown: remove it or correct its spelling"),
-        (SMALLEST + "pj: {L4: 1}\n", "pj.L4: this key is unknown: remove it or correct its spelling"),
+        (SMALLEST + "pj: {L4: 1}\n", "pj.L4: it cannot be described, or has another name: remove it, and see the"),
+        (SMALLEST + "rate: 8 GB/s\n", "DRAM: rate is 8 GB/s, which takes a clock to be words per cycle"),
+        (
+            SMALLEST + "rate: 8 GB/s\nclock: 1 GHz\nwords_per_cycle: {L3: 8}\n",
+            "rate: words_per_cycle.L3 is given too: keep one of the two",
+        ),
         (SMALLEST.replace("16 KB", "16 kilobytes"), f"l2: {CAPACITY_REMEDY} (it is '16 kilobytes')"),
         (SMALLEST.replace("16 KB", "16 Kb"), f"l2: {CAPACITY_REMEDY} (it is '16 Kb')"),
         (SMALLEST.replace("16 KB", "16"), f"l2: {CAPACITY_REMEDY} (it is 16)"),

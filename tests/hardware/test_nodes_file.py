@@ -1,6 +1,7 @@
 """Hardware files that list their nodes, and the complete machine of a schedule file."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from fadiff.hardware import (
     MachineFile,
     MachineModel,
     Memory,
+    Vector,
     load_machine,
     machine_to_json,
     read_machine,
     word_pj,
 )
-from fadiff.hardware.machine import RESERVED_NAMES
+from fadiff.hardware.machine import RATES, RESERVED_NAMES
 
 # Examples overwrite one file in the test's folder, and how long each takes says nothing.
 patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -293,7 +295,30 @@ def changed(line: str, to: str) -> str:
             changed("{axis: k, size: 16, dims: KG}", "16"),
             "nodes.2: this must be a mapping of keys to values (it is 16)",
         ),
-        (changed("axis: k", "array: k"), "nodes.2.array: this key is unknown: remove it or correct its spelling"),
+        (changed("axis: k", "array: k"), "nodes.2.array: it cannot be described, or has another name: remove it"),
+        (SHORT + "noc: {topology: mesh}\n", "noc: it cannot be described, or has another name: remove it, and see the"),
+        (changed("bytes: 64 KB", "banks: 4"), "nodes.1.banks: it cannot be described, or has another name: remove it"),
+        (SHORT + "vector: {lanes: 0, pj: 1}\n", "vector.lanes: input should be greater than 0 (it is 0)"),
+        (SHORT + "vector: {lanes: 4}\n", "vector.pj: this key is missing: add it"),
+        (
+            changed("axis: k", "axis: vector") + "vector: {lanes: 4, pj: 1}\n",
+            "a node is named 'vector', as the vector unit is: give it another name",
+        ),
+        (SHORT + "clock: 800\n", "clock: write a clock as a positive number and a unit (kHz, MHz, GHz), such as 800"),
+        (SHORT + "clock: 0 MHz\n", "clock: write a clock as a positive number and a unit"),
+        (SHORT + "clock: 2000 GHz\n", "its clock is 2e+06 MHz: it must be between 1 kHz and 1 THz"),
+        (
+            changed("keeps: WIO, words_per_cycle: 8", "keeps: WIO, rate: 12.8 GB/s"),
+            "DRAM: rate is 12.8 GB/s, which takes a clock to be words per cycle: add one to the machine",
+        ),
+        (
+            changed("keeps: WIO, ", "keeps: WIO, rate: 12.8 GB/s, "),
+            "DRAM has rate and words_per_cycle: keep one of the two",
+        ),
+        (
+            changed("keeps: WIO, words_per_cycle: 8", "keeps: WIO, rate: 12.8 Gbit"),
+            "nodes.0.rate: write a rate as a positive number and a unit (MB/s, GB/s, ",
+        ),
         (changed("words_per_cycle: 8}", "read_pj: -1}"), "nodes.0.read_pj: input should be greater than or equal to 0"),
         (SHORT + "mac_pj: .inf\n", "mac_pj: input should be a finite number (it is inf)"),
         (SHORT + "bits: {sums: 0}\n", "bits.sums: input should be greater than 0 (it is 0)"),
@@ -323,6 +348,56 @@ def test_a_folder_is_not_a_hardware_file(tmp_path: Path):
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(FileError, match="this is a folder: name a file in it"):
         load_machine(str(tmp_path / "folder.yaml"))
+
+
+# --- clocks, and rates in bytes a second ---
+
+
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        ("rate: 12.8 GB/s", {"words_per_cycle": 16.0}),
+        ("rate: 12800 MB/s, word_bits: 16", {"words_per_cycle": 8.0}),
+        ("rate: 1 GiB/s", {"words_per_cycle": 2**30 / 800e6}),
+        ("read_rate: 0.8 GB/s, write_rate: 0.4 GB/s", {"read_words_per_cycle": 1.0, "write_words_per_cycle": 0.5}),
+    ],
+)
+def test_a_rate_in_bytes_a_second_becomes_words_per_cycle(tmp_path: Path, rates: str, words: dict[str, float]):
+    text = changed("keeps: WIO, words_per_cycle: 8", f"keeps: WIO, {rates}") + "clock: 800 MHz\n"
+    dram = read(tmp_path, text).machine.memories[0]
+    found = {key: getattr(dram, key) for key in RATES if getattr(dram, key) is not None}
+    assert found == pytest.approx(words)
+
+
+def test_a_row_is_as_wide_as_what_a_rate_moves_in_a_cycle(tmp_path: Path):
+    told = changed("bytes: 64 KB, words_per_cycle: 8", "bytes: 64 KB, rate: 6.4 GB/s") + "clock: 0.8 GHz\n"
+    assert read(tmp_path, told).machine.memories[1:] == read(tmp_path, SHORT).machine.memories[1:]
+
+
+@given(st.floats(1e-3, 1e6))
+def test_a_clock_survives_a_schedule_file_to_the_last_digit(clock_mhz: float):
+    machine = validate(MachineModel, COMPLETE, "mine").value()
+    clocked = replace(machine, clock_mhz=clock_mhz)
+    assert "clock" not in machine_to_json(machine)
+    assert validate(MachineModel, machine_to_json(clocked), "mine").value() == clocked
+
+
+def test_a_vector_unit_survives_a_schedule_file(tmp_path: Path):
+    machine = read(tmp_path, SHORT + "vector: {lanes: 16, pj: 0.8}\n").machine
+    assert machine.vector == Vector(lanes=16, pj=0.8)
+    assert machine_to_json(machine)["vector"] == {"lanes": 16, "pj": 0.8}
+    assert validate(MachineModel, machine_to_json(machine), "mine").value() == machine
+    assert "vector" not in machine_to_json(read(tmp_path, SHORT).machine)
+
+
+# --- energies beyond the table ---
+
+
+@pytest.mark.parametrize(("size", "how"), [("512", True), ("1 KB", False), ("8 MB", False), ("24 MB", True)])
+def test_an_energy_beyond_the_table_is_said_to_be_extrapolated(tmp_path: Path, size: str, how: bool):
+    filled = read(tmp_path, SHORT.replace("bytes: 64 KB", f"bytes: {size}")).filled["sram.read_pj"]
+    beyond = ", extrapolated beyond the table's 1 KB to 8 MB" if how else ""
+    assert filled == f"from the capacity{beyond}"
 
 
 # --- nothing else ever comes out ---

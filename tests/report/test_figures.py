@@ -13,6 +13,7 @@ from examples import FIRST, second
 from fadiff.analysis.search_trace import Phase, SearchTrace
 from fadiff.cost.evaluate import evaluate
 from fadiff.errors import FadiffError
+from fadiff.hardware import Vector
 from fadiff.report.figures import FIGURES, FORMATS, SCHEDULE_FIGURES, figure_bytes, style
 from fadiff.report.figures.convergence import convergence_figure
 from fadiff.report.figures.style import STYLE, memory_colour, styled
@@ -55,6 +56,7 @@ def long_network(blocks: int) -> Schedule:
 
 PLANS = {
     "one layer": schedule(mac("only", N=8, K=4, C=4)),
+    "vector unit": on(schedule(conv("only", epilogue=("gelu",))), vector=Vector(lanes=1, pj=100.0)),
     "28 layers": read_schedule(FIRST / "mobilenet_v1.gemmini-large.fused.json")[0],
     "201 layers": long_network(50),
     "six memories": second("simba_mbconv"),

@@ -28,7 +28,7 @@ def nest_of(structure, dim, size, tile, factors, **settings):
 
     return Nest(
         structure,
-        LayerArrays(at_dim(size), pair, pair, *[one] * 6),
+        LayerArrays(at_dim(size), pair, pair, *[one] * 7),
         MappingArrays(np.stack([at_dim(factor) for factor in factors]), np.zeros((len(factors), 8, 1))),
         Fusion(at_dim(ceil(size / tile)), dims, at_dim(tile), *[one * 0] * 6),
         **settings,

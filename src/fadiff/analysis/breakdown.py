@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fadiff.analysis.at_clock import AtClock, at_clock
 from fadiff.analysis.occupancy import needed_bytes
+from fadiff.hardware.machine import VECTOR
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,16 +43,17 @@ class LayerCost:
     macs: int
     cycles: float
     cycles_by_term: dict[str, float]
-    """What computing, and each memory, would need on its own; the terms are named as `Evaluation.term_names`."""
+    """What computing, each memory and the vector unit would need alone; named as `Evaluation.term_names`."""
     bound_by: str
     """The term that sets the cycles."""
     utilization: float
     energy_pj: float
     mac_energy_pj: float
+    vector_energy_pj: float
     words: tuple[float, ...]
     """Words of each access of the breakdown, in words of its memory."""
     access_energy_pj: tuple[float, ...]
-    """Energy of each access; all of them and the MACs are the layer's energy."""
+    """Energy of each access; all of them, the MACs and the vector unit are the layer's energy."""
     bytes: dict[str, float]
     """What one instance of each memory below the first holds while the layer runs."""
 
@@ -80,7 +83,11 @@ class Totals:
     """What the first memory reads and writes."""
     utilization: float
     mac_energy_pj: float
+    vector_energy_pj: float
+    """Of the operators of epilogues and of add layers' sums; 0 on a machine without a vector unit."""
     memory_energy_pj: dict[str, float]
+    at_clock: AtClock | None
+    """The same in units of time and power, where the machine states a clock."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,12 @@ class Breakdown:
     def gaps(self) -> dict[str, float]:
         """By how much EDP, energy and latency may be above the best there are; empty where nothing was proven."""
         return {} if self.bound is None else self.bound.gaps(self.totals.energy_pj, self.totals.cycles)
+
+    def energy_by_part_pj(self) -> dict[str, float]:
+        """Energy of the network: the MACs, each memory, and the vector unit where it takes some."""
+        totals = self.totals
+        vector = {VECTOR: totals.vector_energy_pj} if totals.vector_energy_pj else {}
+        return {"MAC": totals.mac_energy_pj, **totals.memory_energy_pj, **vector}
 
     @property
     def fused_groups(self) -> int:
@@ -144,7 +157,9 @@ def breakdown(evaluation: Evaluation) -> Breakdown:
             first_memory_bytes=sum(layer.repeat * moved[layer.name] for layer in layers),
             utilization=evaluation.utilization,
             mac_energy_pj=float(energy[0]),
+            vector_energy_pj=float(evaluation.vector_energy_pj @ evaluation.repeat),
             memory_energy_pj=by_memory,
+            at_clock=at_clock(evaluation),
         ),
         groups=tuple(_group(group, [of_layer[name] for name in group.layers], moved) for group in schedule.groups),
         layers=layers,
@@ -206,6 +221,7 @@ def _layers(evaluation: Evaluation) -> tuple[LayerCost, ...]:
                 utilization=layer.macs / (cycles * schedule.machine.peak_macs) if cycles else 0.0,
                 energy_pj=float(evaluation.layer_energy_pj[i]),
                 mac_energy_pj=mac_energy,
+                vector_energy_pj=float(evaluation.vector_energy_pj[i]),
                 words=tuple(evaluation.words[:, i].tolist()),
                 access_energy_pj=tuple(access_energy),
                 bytes={memory: float(held[i]) for memory, held in needed.items()},

@@ -9,6 +9,7 @@ from fadiff.analysis.breakdown import breakdown, first_memory_bytes, shared_trip
 from fadiff.analysis.units import change_text, plural
 from fadiff.errors import FadiffError
 from fadiff.hardware import Memory, machine_to_json
+from fadiff.hardware.machine import VECTOR
 
 if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
@@ -171,7 +172,7 @@ def _machine_changes(first: Schedule, second: Schedule) -> list[Change]:
 
 def _leaves(machine: dict[str, Any]) -> dict[str, Value]:
     """The numbers and words of a machine; those of a node under its name."""
-    parts = {f"bits.{key}": value for key, value in machine.pop("bits").items()}
+    parts = {f"{group}.{key}": value for group in ("bits", VECTOR) for key, value in machine.pop(group, {}).items()}
     for node in machine.pop("nodes"):
         kind, name = next(iter(node.items()))
         parts[name] = kind

@@ -1,16 +1,18 @@
-"""The numbers of a machine, one by one: capacities, rates and energies of its memories, lanes of its axes."""
+"""The numbers of a machine, one by one: of its memories, axes, multipliers and vector unit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from fadiff.hardware import Axis, Memory
+from fadiff.hardware import Axis, Memory, Node, Vector
+from fadiff.hardware.machine import VECTOR
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
 
+Part = TypeVar("Part", bound=Node | Vector)
 Kind = Literal["capacity", "lanes", "rate", "energy"]
 
 
@@ -18,7 +20,7 @@ class Number(NamedTuple):
     """A number of a machine."""
 
     node: str | None
-    """The memory or axis that has it; None: the machine itself."""
+    """The memory, axis or vector unit that has it; None: the machine itself."""
     fields: tuple[str, ...]
     """Fields of the node that it stands in: reading and writing, where they cost the same."""
     kind: Kind
@@ -47,6 +49,9 @@ def machine_numbers(machine: Machine) -> Iterator[Number]:
                 yield Number(node.name, (field,), "rate", label, "words/cycle", rate)
         yield from _energies(node)
     yield Number(None, ("mac_pj",), "energy", "MAC energy", "pJ/MAC", machine.mac_pj)
+    if machine.vector is not None:
+        yield Number(VECTOR, ("lanes",), "rate", "vector unit rate", "operations/cycle", machine.vector.lanes)
+        yield Number(VECTOR, ("pj",), "energy", "vector unit energy", "pJ/operation", machine.vector.pj)
 
 
 def _energies(memory: Memory) -> Iterator[Number]:
@@ -62,7 +67,13 @@ def changed(machine: Machine, number: Number, factor: float) -> Machine:
     """The machine with one of its numbers multiplied."""
     if number.node is None:
         return replace(machine, mac_pj=machine.mac_pj * factor)
+    if machine.vector is not None and number.node == VECTOR:
+        return replace(machine, vector=_scaled(machine.vector, number, factor))
     nodes = list(machine.nodes)
     at = machine.number[number.node]
-    nodes[at] = replace(nodes[at], **{field: getattr(nodes[at], field) * factor for field in number.fields})
+    nodes[at] = _scaled(nodes[at], number, factor)
     return replace(machine, nodes=tuple(nodes))
+
+
+def _scaled(part: Part, number: Number, factor: float) -> Part:
+    return replace(part, **{field: getattr(part, field) * factor for field in number.fields})

@@ -36,7 +36,7 @@ class RooflinePoint:
     mapped_macs_per_cycle: float
     """Multipliers that the mapping keeps busy while it computes: the roof that the mapping leaves."""
     bound_by: str
-    """compute, or a memory (of a network: what binds most of its cycles)."""
+    """compute, a memory or the vector unit (of a network: what binds most of its cycles)."""
     share_of_cycles: float
 
 
@@ -65,7 +65,7 @@ def roofline(evaluation: Evaluation) -> Roofline:
     def point(
         name: str, macs: int, terms: np.ndarray, cycles: float, moved: np.ndarray, bound_by: str
     ) -> RooflinePoint:
-        steps, *by_memory = terms.tolist()
+        steps, *by_memory = terms[: 1 + len(machine.memories)].tolist()
         return RooflinePoint(
             layer=name,
             macs=macs,

@@ -4,7 +4,7 @@ _UNITS = ("B", "KB", "MB", "GB")
 
 
 def size_text(size_bytes: float) -> str:
-    """Bytes (or 8-bit words) in B, KB of 1024 or MB of 1024 KB, three digits that matter.
+    """Bytes in B, KB of 1024 or MB of 1024 KB, three digits that matter.
 
     >>> size_text(96), size_text(98304), size_text(1258291), size_text(602112)
     ('96 B', '96 KB', '1.2 MB', '588 KB')
@@ -12,6 +12,19 @@ def size_text(size_bytes: float) -> str:
     power = next((p for p in range(3) if size_bytes < 1023.5 * 1024**p), 3)
     amount = size_bytes / 1024**power
     return f"{amount:.0f} {_UNITS[power]}" if amount >= 1000 else f"{amount:.3g} {_UNITS[power]}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many digits that matter, and separators between thousands.
+
+    >>> significant(1234567.8), significant(3.14159), significant(0.0012345), significant(0.9996), significant(0)
+    ('1,234,568', '3.14', '0.00123', '1.00', '0')
+    """
+    if value == 0:
+        return "0"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded number: 0.9996 is 1.00
+    decimals = max(0, digits - 1 - exponent)
+    return f"{value:,.{decimals}f}"
 
 
 def count_text(count: float) -> str:

@@ -35,7 +35,7 @@ def _fadiff(
 ) -> None:
     """Schedule neural networks on tensor accelerators: tiling and fusion together.
 
-    Energy, cycles and DRAM words of a schedule come from a documented model,
+    Energy, cycles and DRAM traffic of a schedule come from a documented model,
     and fadiff verify proves them by running the schedule word by word.
 
     A first session:

@@ -20,10 +20,10 @@ def evaluate(
     file: File,
     json: Json = False,
     layers: Annotated[
-        bool, typer.Option("--layers", help="Show every layer: words by level and tensor, cycles, energy.")
+        bool, typer.Option("--layers", help="Show every layer: words by memory and tensor, cycles, energy.")
     ] = False,
 ) -> None:
-    """Price a schedule: energy, cycles, EDP and DRAM words, and their causes.
+    """Price a schedule: energy, cycles, EDP and DRAM traffic, and their causes.
 
     The file is checked first: factors, fusion rules, capacities and the cost
     it states. What --json prints always holds every layer.

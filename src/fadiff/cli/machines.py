@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 
+from fadiff.analysis.units import plural
 from fadiff.cli.networks import Json
 from fadiff.cli.tables import console, facts, print_json, table
-from fadiff.hardware import MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
-from fadiff.report.machine_drawing import fusion_sentence, machine_lines
+from fadiff.hardware import Machine, MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
+from fadiff.hardware.quantities import clock_text
+from fadiff.report.machine_drawing import filled_notes, fusion_sentence, machine_lines
 
 
 def hardware(
@@ -59,25 +61,33 @@ def _show(told: MachineFile) -> None:
     nodes = table(
         machine.name, ("node", "keeps, or takes", "how many", "capacity", "word", "words/cycle", "pJ/word"), wide=2
     )
-    for line in machine_lines(machine, told.filled):
+    lines = machine_lines(machine, told.filled)
+    for line in lines:
         star = "*" if line.filled else ""
         nodes.add_row(
             line.name, line.holds, f"{line.instances:,}", line.capacity, line.word, line.rate, line.energy + star
         )
     out = console()
     out.print(nodes)
-    ways = sorted(set(told.filled.values()))
-    if ways:
-        out.print(f"* not in the file, filled in: {', '.join(ways)}.")
+    if told.filled:
+        out.print(f"* not in the file, filled in. {'. '.join(filled_notes(lines))}.")
     out.print(fusion_sentence(machine))
     widths = ", ".join(f"{what} {bits}" for what, bits in vars(machine.bits).items())
     overlap = "hide behind work" if machine.overlap == "full" else "add to the work"
     pairs = [
+        ("clock", "" if machine.clock_mhz is None else clock_text(machine.clock_mhz)),
         ("bits", widths),
         ("overlap", f"{machine.overlap}: transfers of {machine.memories[0].name} {overlap}"),
+        ("vector operators", _vector_text(machine)),
         ("online softmax", "yes" if machine.online_softmax else "no"),
         ("what it is", told.description),
         ("source", told.source),
         *(("note", note) for note in told.notes),
     ]
     out.print(facts((name, value) for name, value in pairs if value))
+
+
+def _vector_text(machine: Machine) -> str:
+    if machine.vector is None:
+        return "free: the machine states no vector unit"
+    return f"{plural(machine.vector.lanes, 'lane')}, {machine.vector.pj:g} pJ an operation"

@@ -55,12 +55,12 @@ def show(
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Show a network layer by layer: shapes, edges, MACs and words.
+    """Show a network layer by layer: shapes, edges, MACs and values.
 
     A layer is a loop nest over eight dims: G groups, N batch or rows,
     K output channels, C input channels, P x Q output rows and columns,
     R x S kernel rows and columns. Dims of 1 are left out; /2 is a stride
-    of 2. MACs are multiply-accumulates, words are 8 bit.
+    of 2. MACs are multiply-accumulates; weights and outputs are told in values.
 
     Examples:
       fadiff show resnet18
@@ -92,7 +92,7 @@ def show(
             (
                 ("layers", f"{len(network.layers)}, joined by {len(network.edges)} edges"),
                 ("MACs", f"{network.macs:,}"),
-                ("parameters", f"{network.parameter_words:,} words"),
+                ("parameters", f"{network.parameter_words:,} values"),
                 *network.coverage.facts,
             )
         )

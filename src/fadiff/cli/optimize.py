@@ -12,13 +12,14 @@ from rich.table import Table
 
 from fadiff.analysis.breakdown import breakdown, first_memory_bytes
 from fadiff.analysis.search_trace import parse_trace
+from fadiff.analysis.units import size_text
 from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import ExactFactors, Json, Model
 from fadiff.cli.report import write_report
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
-from fadiff.cli.tables import bytes_text, console, microjoules, percent, print_json, short, table
+from fadiff.cli.tables import console, microjoules, percent, print_json, short, table
 from fadiff.cost import Evaluation, evaluate, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
@@ -231,7 +232,7 @@ def _comparison(best: Evaluation, unfused: Evaluation, greedy: Evaluation) -> Ta
             microjoules(one.energy_pj),
             short(one.cycles),
             f"{one.edp_uj_cycles:.4g}",
-            bytes_text(_first_memory_bytes(one)),
+            size_text(_first_memory_bytes(one)),
             f"{one.edp_uj_cycles / best.edp_uj_cycles:.3f}",
         )
     return made

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fadiff.analysis.compare import compare_schedules
+from fadiff.analysis.units import size_text
 from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.evaluate import File
-from fadiff.cli.tables import bytes_text, console
+from fadiff.cli.tables import console
 from fadiff.cli.traces import read_trace_of
 from fadiff.cost import evaluate, load_schedule
 from fadiff.files import write_text
@@ -69,7 +70,7 @@ def report(
     comparison = None if compare is None else compare_schedules(evaluate(load_schedule(compare)), schedule)
     searched = None if trace is None else read_trace_of(schedule, trace)
     size = write_report(target, schedule, trace=searched, comparison=comparison)
-    console().print(f"Written to {target} ({bytes_text(size)}): open it in a browser.")
+    console().print(f"Written to {target} ({size_text(size)}): open it in a browser.")
 
 
 def write_report(

@@ -4,16 +4,19 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import Access, Breakdown, GroupCost
-from fadiff.cli.tables import bytes_text, column_groups, facts, microjoules, percent, short, significant, table
+from fadiff.analysis.units import significant, size_text
+from fadiff.cli.tables import column_groups, facts, microjoules, percent, short, table
+from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.ir import LowerBound
 
 
 def totals_table(costs: Breakdown) -> Table:
     """What the network costs."""
     totals = costs.totals
-    parts = {"MAC": totals.mac_energy_pj, **totals.memory_energy_pj}
-    shares = "  ".join(f"{part} {percent(_share(pj, totals.energy_pj))}" for part, pj in parts.items())
+    parts = costs.energy_by_part_pj().items()
+    shares = "  ".join(f"{part} {percent(_share(pj, totals.energy_pj))}" for part, pj in parts)
     groups = f"{len(costs.groups)} group{'s' if len(costs.groups) > 1 else ''}"
     fused = f"{costs.fused_layers} of them fused with others" if costs.fused_layers else "none fused"
     made_by = ", ".join(f"{key} {value}" for key, value in costs.made_by.items() if key != "command")
@@ -24,8 +27,9 @@ def totals_table(costs: Breakdown) -> Table:
             ("energy", f"{microjoules(totals.energy_pj)} ({shares})"),
             ("latency", f"{totals.cycles:,.0f} cycles"),
             ("EDP", f"{totals.edp_uj_cycles:.4g} uJ*cycles"),
+            *clock_facts(totals.at_clock),
             *([("bound", bound_text(costs.bound, costs.gaps))] if costs.bound is not None else []),
-            (costs.memories[0], bytes_text(totals.first_memory_bytes)),
+            (costs.memories[0], size_text(totals.first_memory_bytes)),
             ("utilization", f"{percent(totals.utilization)} of the PEs' cycles multiply"),
             *costs.coverage.facts,
         )
@@ -47,7 +51,7 @@ def groups_table(costs: Breakdown) -> Table:
     """Who runs together, in which shared loops, and how full that makes the memories."""
     first, *memories = costs.memories
     shared = [memory for memory in memories if _tells(costs, memory)]
-    room = ", ".join(f"{memory} {bytes_text(costs.capacity_bytes[memory])}" for memory in memories)
+    room = ", ".join(f"{memory} {size_text(costs.capacity_bytes[memory])}" for memory in memories)
     columns = ("layers", "shared loops", *(f"{memory}\npeak" for memory in shared), "energy\nuJ", "cycles\n", first)
     made = table(f"Groups in execution order ({room})", columns, wide=2)
     for group in costs.groups:
@@ -57,7 +61,7 @@ def groups_table(costs: Breakdown) -> Table:
             *(percent(group.peak_bytes[memory] / costs.capacity_bytes[memory]) for memory in shared),
             significant(group.energy_pj * 1e-6),
             short(group.cycles),
-            bytes_text(group.first_memory_bytes),
+            size_text(group.first_memory_bytes),
             style="bold" if len(group.layers) > 1 else None,
         )
     return made
@@ -97,6 +101,8 @@ def _energy_tables(costs: Breakdown) -> list[Table]:
     for memory in costs.memories:
         mine = [i for i, access in enumerate(costs.accesses) if access.memory == memory]
         columns[memory] = [sum(layer.access_energy_pj[i] for i in mine) for layer in costs.layers]
+    if costs.totals.vector_energy_pj:
+        columns[VECTOR] = [layer.vector_energy_pj for layer in costs.layers]
     whole = [layer.energy_pj for layer in costs.layers]
     shares = {
         name: [f"{100 * _share(pj, total):.0f}%" for pj, total in zip(spent, whole, strict=True)]

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fadiff.analysis.units import significant
+
 PLAIN_WIDTH = 100
 """Columns where there is no terminal to fill."""
 LEAST_WIDTH = 80
@@ -75,19 +77,6 @@ def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
     return made
 
 
-def significant(value: float, digits: int = 3) -> str:
-    """A number with so many digits that matter, and separators between thousands.
-
-    >>> significant(1234567.8), significant(3.14159), significant(0.0012345), significant(0.9996), significant(0)
-    ('1,234,568', '3.14', '0.00123', '1.00', '0')
-    """
-    if value == 0:
-        return "0"
-    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded number: 0.9996 is 1.00
-    decimals = max(0, digits - 1 - exponent)
-    return f"{value:,.{decimals}f}"
-
-
 def short(value: float) -> str:
     """A count in at most seven characters, with a unit of thousands where it needs one.
 
@@ -101,19 +90,6 @@ def short(value: float) -> str:
         if value < 999.5:
             return f"{significant(value)} {unit}"
     return f"{value:.3g} P"
-
-
-def bytes_text(count: float) -> str:
-    """Bytes in KB, MB or GB of 1024.
-
-    >>> bytes_text(65536), bytes_text(1500), bytes_text(3 * 2**20), bytes_text(16)
-    ('64 KB', '1.46 KB', '3 MB', '16 B')
-    """
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1023.5 or unit == "GB":
-            break
-        count /= 1024
-    return f"{significant(count)}".removesuffix(".0").removesuffix(".00") + f" {unit}"
 
 
 def microjoules(pj: float) -> str:

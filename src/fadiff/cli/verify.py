@@ -12,10 +12,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fadiff.agreement import Agreement, WordCount, compare
+from fadiff.analysis.units import size_text
 from fadiff.cli.coverage import coverage_json
 from fadiff.cli.evaluate import File
 from fadiff.cli.networks import Json
-from fadiff.cli.tables import bytes_text, console, facts, print_json, table
+from fadiff.cli.tables import console, facts, print_json, table
 from fadiff.cost import evaluate, load_schedule
 from fadiff.schedule import Schedule
 
@@ -73,7 +74,7 @@ def _verdicts(schedule: Schedule, agreement: Agreement) -> Table:
         explained = sum(bool(getattr(count, what)) for count in agreement.words if count.agrees)
         words += f", {explained:,} of them {told}" if explained else ""
     peaks = ", ".join(
-        f"{memory} at most {bytes_text(held)} of {bytes_text(capacity)}"
+        f"{memory} at most {size_text(held)} of {size_text(capacity)}"
         for memory, (held, capacity) in _peaks(agreement).items()
     )
     wrong = [str(problem) for problem in agreement.mismatches]

@@ -11,6 +11,7 @@ import numpy as np
 from fadiff.cost.flows import Flow, flow_table
 from fadiff.cost.model import layer_costs, network_cost
 from fadiff.hardware import pack_machine
+from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.arrays import pack_layers, pack_schedule
 from fadiff.schedule.file import StatedCost
 from fadiff.schedule.nest import Nest
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from fadiff.schedule import Schedule
 
 COMPUTE = "compute"
-"""The roofline term of the multipliers; the others bear the names of memories."""
+"""The roofline term of the multipliers; the others bear the names of memories, and of the vector unit."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Evaluation:
     words: Float[np.ndarray, "flows layers"]
     """Words of each flow of `flows`."""
     terms: Float[np.ndarray, "terms layers"]
-    """Cycles that computing, then each memory (outermost first), would need on its own."""
+    """Cycles that computing, each memory (outermost first), and the vector unit if there is one, would need alone."""
     layer_cycles: Float[np.ndarray, " layers"]
     layer_energy_pj: Float[np.ndarray, " layers"]
     energy_pj: float
@@ -53,8 +54,10 @@ class Evaluation:
 
     @property
     def term_names(self) -> tuple[str, ...]:
-        """What the rows of `terms` are: compute, and the machine's memories."""
-        return (COMPUTE, *(memory.name for memory in self.schedule.machine.memories))
+        """What the rows of `terms` are: compute, the machine's memories, and its vector unit."""
+        machine = self.schedule.machine
+        vector = () if machine.vector is None else (VECTOR,)
+        return (COMPUTE, *(memory.name for memory in machine.memories), *vector)
 
     @cached_property
     def repeat(self) -> Float[np.ndarray, " layers"]:
@@ -63,7 +66,7 @@ class Evaluation:
 
     @cached_property
     def binding(self) -> tuple[str, ...]:
-        """The roofline term that binds each layer: compute, or a memory from the innermost out (ties: the first)."""
+        """The term that binds each layer: compute, the vector unit, or a memory from the innermost out (ties: so)."""
         names, terms = self.term_names, self.terms
         inwards = [0, *range(len(names) - 1, 0, -1)]
         chosen: list[int] = terms[inwards].argmax(axis=0).tolist()
@@ -71,7 +74,7 @@ class Evaluation:
 
     @cached_property
     def energy_parts_pj(self) -> Float[np.ndarray, "parts layers"]:
-        """Energy of each layer by part: the MACs, then each flow of `flows`."""
+        """Energy of each layer by part: the MACs, then each flow of `flows`; the vector unit's is apart."""
         machine = self.schedule.machine
         memories = {i: node for i, node in enumerate(machine.nodes) if i in machine.structure.memories}
         each = [
@@ -81,14 +84,21 @@ class Evaluation:
         macs = [layer.macs * machine.mac_pj for layer in self.schedule.workload.layers]
         return np.array([macs, *each])
 
+    @cached_property
+    def vector_energy_pj(self) -> Float[np.ndarray, " layers"]:
+        """Energy of each layer's operators on the vector unit; 0 where there is none."""
+        machine = self.schedule.machine
+        pj = 0.0 if machine.vector is None else machine.vector.pj
+        return np.array([machine.vector_operations(layer) * pj for layer in self.schedule.workload.layers])
+
     def energy_by_node_pj(self) -> dict[str, float]:
-        """Energy of the network by where it is spent: `mac`, and each memory; the parts sum to `energy_pj`."""
+        """Energy by where it is spent: `mac`, each memory, `vector` if there is one; they sum to `energy_pj`."""
         machine = self.schedule.machine
         sums = self.energy_parts_pj @ self.repeat
         spent = {"mac": float(sums[0]), **{memory.name: 0.0 for memory in machine.memories}}
         for flow, part in zip(self.flows, sums[1:], strict=True):
             spent[machine.nodes[flow.memory].name] += float(part)
-        return spent
+        return spent if machine.vector is None else {**spent, VECTOR: float(self.vector_energy_pj @ self.repeat)}
 
     def memory_words(self, memory: int) -> float:
         """Words that a memory (its node) reads and writes for the whole network, repeats counted."""
@@ -116,10 +126,11 @@ def evaluate(schedule: Schedule) -> Evaluation:
     def rows(values: object) -> Float[np.ndarray, "rows layers"]:
         return np.array(cast("tuple[np.ndarray, ...]", values), dtype=np.float64)
 
+    vector = () if schedule.machine.vector is None else (costs.vector_cycles,)
     return Evaluation(
         schedule=schedule,
         words=rows(costs.words),
-        terms=rows((costs.steps, *costs.memory_cycles)),
+        terms=rows((costs.steps, *costs.memory_cycles, *vector)),
         layer_cycles=np.asarray(costs.cycles),
         layer_energy_pj=np.asarray(costs.energy_pj),
         energy_pj=float(network.energy_pj),

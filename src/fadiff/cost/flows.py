@@ -73,7 +73,7 @@ def flow_table(structure: Structure) -> tuple[Flow, ...]:
     factors = cast("Array", np.ones((len(structure.keeps), 8, 1)))
     nest = Nest(
         structure,
-        LayerArrays(dims, pair, pair, *[one] * 6),
+        LayerArrays(dims, pair, pair, *[one] * 7),
         MappingArrays(factors, factors),
         Fusion(dims, dims, dims, *[one] * 6),
     )

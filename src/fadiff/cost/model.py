@@ -26,6 +26,8 @@ class LayerCosts(NamedTuple):
     """Cycles of computing."""
     memory_cycles: tuple[Float[Array, "*batch layers"], ...]
     """Cycles that each memory would need on its own, outermost first."""
+    vector_cycles: Float[Array, "*batch layers"]
+    """Cycles that the vector unit would need on its own."""
     cycles: Float[Array, "*batch layers"]
     energy_pj: Float[Array, "*batch layers"]
 
@@ -34,16 +36,20 @@ def layer_costs(nest: Nest, machine: MachineArrays) -> LayerCosts:
     """What each layer moves, takes and burns.
 
     .. math::
-        cycles = \\max(steps, \\max_m words_m / (words\\_per\\_cycle_m \\cdot instances\\ in\\ use_m)), \\qquad
-        energy = MACs \\cdot mac\\_pj + \\sum_m read_m\\, read\\_pj_m + written_m\\, write\\_pj_m
+        cycles &= \\max(steps, operations / lanes,
+                  \\max_m words_m / (words\\_per\\_cycle_m \\cdot instances\\ in\\ use_m)) \\\\
+        energy &= MACs \\cdot mac\\_pj + operations \\cdot vector\\_pj
+                  + \\sum_m read_m\\, read\\_pj_m + written_m\\, write\\_pj_m
 
     Where reads and writes have rates of their own, the slower of both. Where transfers of the first memory do not
-    overlap with work, its term comes on top of the largest of the others.
+    overlap with work, its term comes on top of the largest of the others. Operations are those of the vector unit.
     """
     xp, structure, layers = nest.xp, nest.structure, nest.layers
     rows = layer_flows(nest, machine)
     steps = nest.steps() * layers.is_mac
+    vector = xp.zeros_like(steps) + layers.vector_operations / machine.vector_lanes
     energy = product([layers.size[d] for d in range(8)]) * layers.is_mac * machine.mac_pj
+    energy = energy + layers.vector_operations * machine.vector_pj
     terms: list[Array] = []
     for i, memory in enumerate(structure.memories):
         here = [(flow.action, words) for flow, words in rows if flow.memory == memory]
@@ -60,9 +66,9 @@ def layer_costs(nest: Nest, machine: MachineArrays) -> LayerCosts:
             ],
         )
         terms.append(slowest / _instances_in_use(nest, machine, memory))
-    on_chip = reduce(xp.maximum, terms[1:], steps)
+    on_chip = reduce(xp.maximum, terms[1:], xp.maximum(steps, vector))
     cycles = xp.where(machine.serial > 0, on_chip + terms[0], xp.maximum(on_chip, terms[0]))
-    return LayerCosts(tuple(words for _, words in rows), steps, tuple(terms), cycles, energy)
+    return LayerCosts(tuple(words for _, words in rows), steps, tuple(terms), vector, cycles, energy)
 
 
 def _instances_in_use(nest: Nest, machine: MachineArrays, memory: int) -> Array:

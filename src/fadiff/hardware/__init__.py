@@ -4,7 +4,7 @@ from fadiff.hardware.arrays import MachineArrays, pack_machine
 from fadiff.hardware.energy_model import row_bits, sram_pj_per_byte, word_pj
 from fadiff.hardware.file import MachineFile, builtin_machines, load_machine, read_machine
 from fadiff.hardware.gemmini import GemminiModel
-from fadiff.hardware.machine import Axis, Bits, Machine, MachineError, Memory, Node, Structure
+from fadiff.hardware.machine import Axis, Bits, Machine, MachineError, Memory, Node, Structure, Vector
 from fadiff.hardware.machine_json import MachineModel, machine_to_json
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Memory",
     "Node",
     "Structure",
+    "Vector",
     "builtin_machines",
     "load_machine",
     "machine_to_json",

@@ -33,6 +33,10 @@ class MachineArrays(NamedTuple):
     """`[memories]` energy of writing a word."""
     mac_pj: Any
     """Energy of a multiplication with its addition."""
+    vector_lanes: Any
+    """Operations that the vector unit does in a cycle; infinite where there is none to wait for."""
+    vector_pj: Any
+    """Energy of such an operation."""
     bits_w: Any
     """Bits of a weight."""
     bits_i: Any
@@ -58,6 +62,8 @@ def pack_machine(machine: Machine) -> MachineArrays:
         lanes=np.array([axis.size for axis in machine.axes], dtype=np.float64),
         **{what: of_memories(what) for what in ("usable_bytes", "word_bits", *RATES, "read_pj", "write_pj")},
         mac_pj=np.float64(machine.mac_pj),
+        vector_lanes=np.float64(inf if machine.vector is None else machine.vector.lanes),
+        vector_pj=np.float64(0 if machine.vector is None else machine.vector.pj),
         **{f"bits_{tensor.lower()}": np.float64(bits) for tensor, bits in vars(machine.bits).items()},
         serial=np.float64(machine.overlap == "none"),
     )

@@ -14,8 +14,13 @@ gradient of the wrong sign. In the same way e decreases in width (a wider row sh
 which keeps it sane between the table's four widths. CACTI itself picks among discrete layouts and its curve is
 jagged; the network is meant to pass between its points.
 
-Inputs outside the table (1 KB to 8 MB, 8 to 128 bits) are clamped to it, so there the energy is constant and its
-gradient is zero.
+The table ends at 1 KB and 8 MB. Beyond, the energy of a byte follows the square root of the capacity,
+
+.. math::
+    e(c) = e(c_{edge}) \, (c / c_{edge})^{1/2}
+
+the law of a square array, whose wires grow with its side, and the slope of the table itself at both ends. It goes on
+from the network without a step and increases. Widths outside the table (8 to 128 bits) are clamped to it.
 
 Each function takes the array namespace to compute in: NumPy (float64, for files), or `jax.numpy` under `jax.jit` and
 `jax.grad`. JAX itself is not imported, so that reading a hardware file does not have to load it.
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
 
 CAPACITY_BYTES = (1024, 8 * 1024 * 1024)
 WIDTH_BITS = (8, 128)
+CAPACITY_EXPONENT = 0.5
+"""How the energy of a byte grows with the capacity beyond the table."""
 
 # What a function is given it returns: a float, a NumPy array or a JAX array.
 Number = TypeVar("Number", float, NDArray[np.float64], "jax.Array")
@@ -74,7 +81,7 @@ def _stored_weights() -> Weights:
 def log_pj_per_byte(
     weights: Weights, capacity_bytes: Number, width_bits: Number | float, xp: ModuleType = np
 ) -> Number:
-    """The network itself: ln of the pJ a byte of an SRAM costs, elementwise."""
+    """The network itself: ln of the pJ a byte of an SRAM costs, elementwise; beyond the table, that of its edge."""
     x = _scaled(capacity_bytes, CAPACITY_BYTES, xp)
     y = _scaled(width_bits, WIDTH_BITS, xp)
     a, b, p, q, r = (
@@ -97,7 +104,8 @@ def sram_pj_per_byte(capacity_bytes: Number, width_bits: Number | float, xp: Mod
     >>> print(f"{sram_pj_per_byte(8192.0, 128.0):.2f} pJ")
     0.46 pJ
     """
-    return xp.exp(log_pj_per_byte(shipped_weights(), capacity_bytes, width_bits, xp))
+    beyond = capacity_bytes / xp.clip(xp.asarray(capacity_bytes), *CAPACITY_BYTES)
+    return xp.exp(log_pj_per_byte(shipped_weights(), capacity_bytes, width_bits, xp)) * beyond**CAPACITY_EXPONENT
 
 
 def word_pj(instance_bytes: Number, word_bits: Number | float, row_bits: Number | float, xp: ModuleType = np) -> Number:
@@ -109,6 +117,15 @@ def word_pj(instance_bytes: Number, word_bits: Number | float, row_bits: Number 
     1.64 pJ
     """
     return word_bits / 8 * sram_pj_per_byte(instance_bytes, row_bits, xp)
+
+
+def is_extrapolated(capacity_bytes: float) -> bool:
+    """Whether a capacity is outside the table, so that its energy follows the square root.
+
+    >>> is_extrapolated(512), is_extrapolated(1024)
+    (True, False)
+    """
+    return not CAPACITY_BYTES[0] <= capacity_bytes <= CAPACITY_BYTES[1]
 
 
 def row_bits(word_bits: int, *words_per_cycle: float | None) -> float:

@@ -9,12 +9,16 @@ from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 
-from fadiff.files import FileError, parse, read_text, validate
+from fadiff.files import FileError, keys_of, misspelt, parse, read_text, validate
 from fadiff.hardware.gemmini import GemminiFileModel
 from fadiff.hardware.machine import Machine, MachineError
 from fadiff.hardware.nodes_file import Filled, NodesFileModel
 
 SUFFIXES = (".yaml", ".yml", ".json")
+GUIDE = "docs/accelerator.md"
+"""The page that lists every key, and tells what to do about machines that are no list."""
+NEAR = 0.65
+"""How like a known key a misspelt one is, at least; `banks` is `lanes` to 0.6."""
 CATALOG = resources.files("fadiff.hardware").joinpath("builtin")
 
 
@@ -62,13 +66,21 @@ def read_machine(name_or_path: str) -> MachineFile:
             f"choose {', '.join(known)}, or a file that ends in {', '.join(SUFFIXES)}"
         )
     data = parse(text, name_or_path)
-    model = validate(NodesFileModel if _lists_nodes(data) else GemminiFileModel, data, name_or_path)
+    model = validate(NodesFileModel if _lists_nodes(data) else GemminiFileModel, data, name_or_path, _about_unknown)
     try:
         machine, filled = model.filled_in()
         _check_room(machine)
     except MachineError as error:
         raise FileError(f"{name_or_path}: {error}") from None
     return MachineFile(machine, model.description, model.source, tuple(model.notes), filled)
+
+
+def _about_unknown(key: str) -> str:
+    """What to say about an unknown key: it is misspelt, or nothing that a file can describe."""
+    known = {name.casefold() for name in keys_of(NodesFileModel) | keys_of(GemminiFileModel)}
+    if get_close_matches(key.casefold(), known, n=1, cutoff=NEAR):
+        return misspelt(key)
+    return f"it cannot be described, or has another name: remove it, and see the keys that there are in {GUIDE}"
 
 
 def _lists_nodes(data: object) -> bool:

@@ -15,11 +15,16 @@ from math import inf, prod
 from typing import Literal
 
 from fadiff.errors import FadiffError
-from fadiff.workload.layer import DIMS, TENSORS
+from fadiff.workload.layer import DIMS, TENSORS, Layer
+from fadiff.workload.vector_ops import vector_operations
 
 Overlap = Literal["full", "none"]
 RATES = ("words_per_cycle", "read_words_per_cycle", "write_words_per_cycle")
 """What may limit the accesses of a memory: all of them together, or reads and writes each on their own."""
+CLOCK_MHZ = (1e-3, 1e6)
+"""The slowest and the fastest clock."""
+VECTOR = "vector"
+"""What the vector unit is called among the terms of a cost."""
 RESERVED_NAMES = frozenset({"order", "compute", "mac"})
 """Names that stand for something else: in a mapping of a schedule file, and among the terms of a cost."""
 
@@ -66,6 +71,17 @@ class Axis:
 
 
 Node = Memory | Axis
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A vector unit: `lanes` operations a cycle, and the energy of each, with its operands' registers.
+
+    Outputs go through it on their way out of the innermost keeper of O, while the array works on the next ones.
+    """
+
+    lanes: int
+    pj: float
 
 
 @dataclass(frozen=True)
@@ -127,7 +143,8 @@ class Machine:
     """An accelerator: its nodes, the widths of its values, and how it runs.
 
     With `overlap` none, transfers of the first memory do not hide behind work. With `online_softmax` a softmax may be
-    computed in pieces.
+    computed in pieces. A clock changes no cost: it tells cycles as seconds. Without a vector unit the operators of
+    epilogues, and the additions of add layers, are free.
     """
 
     name: str
@@ -136,6 +153,8 @@ class Machine:
     bits: Bits = Bits()
     overlap: Overlap = "full"
     online_softmax: bool = False
+    clock_mhz: float | None = None
+    vector: Vector | None = None
 
     def __post_init__(self) -> None:
         problem = next(_problems(self), None)
@@ -175,6 +194,10 @@ class Machine:
         """How often a node is there: the product of the axes above it."""
         return prod(above.size for above in self.nodes[:node] if isinstance(above, Axis))
 
+    def vector_operations(self, layer: Layer) -> int:
+        """Operations that one run of a layer takes on the vector unit; 0 where there is none to charge for them."""
+        return 0 if self.vector is None else vector_operations(layer)
+
     def fused_in(self) -> Memory | None:
         """The memory that holds fused tensors; None on a machine that runs layer by layer."""
         return next((memory for memory in self.memories if memory.fuses), None)
@@ -212,6 +235,10 @@ def _problems(machine: Machine) -> Iterator[str]:
         yield f"mac_pj is {machine.mac_pj}: it must not be negative"
     if machine.overlap not in ("full", "none"):
         yield f"overlap is {machine.overlap!r}: say full or none"
+    if machine.clock_mhz is not None and not CLOCK_MHZ[0] <= machine.clock_mhz <= CLOCK_MHZ[1]:
+        yield f"its clock is {machine.clock_mhz:g} MHz: it must be between 1 kHz and 1 THz"
+    if machine.vector is not None:
+        yield from _vector_problems(machine.vector, names)
 
 
 def _memory_problems(memory: Memory) -> Iterator[str]:
@@ -235,6 +262,15 @@ def _axis_problems(axis: Axis) -> Iterator[str]:
         yield f"axis {axis.name} has {axis.size} lanes: it needs at least one"
     if len(set(axis.dims)) != len(axis.dims) or not set(axis.dims) <= set(DIMS):
         yield f"axis {axis.name} takes dims {axis.dims!r}: name each of {', '.join(DIMS)} at most once"
+
+
+def _vector_problems(vector: Vector, names: list[str]) -> Iterator[str]:
+    if not 0 < vector.lanes < inf:
+        yield f"vector.lanes is {vector.lanes}: it must be positive and finite"
+    if not 0 <= vector.pj < inf:
+        yield f"vector.pj is {vector.pj}: it must not be negative"
+    if VECTOR in names:
+        yield f"a node is named {VECTOR!r}, as the vector unit is: give it another name"
 
 
 def _fusion_problems(machine: Machine) -> Iterator[str]:

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 from pydantic_core import InitErrorDetails
 
 from fadiff.files import Strict
-from fadiff.hardware.machine import Axis, Bits, Machine, Memory, Overlap
-from fadiff.hardware.quantities import Bytes, Count, Energy, Name, Rate
+from fadiff.hardware.machine import Axis, Bits, Machine, Memory, Node, Overlap, Vector
+from fadiff.hardware.quantities import Bytes, ClockWithUnit, Count, Energy, Name, Rate, clock_mhz, clock_text
 
 Part = TypeVar("Part", bound=Strict)
 
@@ -90,12 +90,31 @@ def node_as(memory: type[AnyMemory]) -> PlainValidator:
     return PlainValidator(read)
 
 
+class VectorModel(Strict):
+    """A vector unit."""
+
+    lanes: Count
+    pj: Energy
+
+    def value(self) -> Vector:
+        """The checked value."""
+        return Vector(self.lanes, self.pj)
+
+
 class MachineKeys(Strict):
     """What every file says of a machine in the same way."""
 
     name: Name
     overlap: Overlap = "full"
     online_softmax: bool = False
+    clock: ClockWithUnit | None = None
+    vector: VectorModel | None = None
+
+    def machine(self, nodes: tuple[Node, ...], mac_pj: float, bits: Bits) -> Machine:
+        """The machine of these nodes and numbers."""
+        clock = None if self.clock is None else clock_mhz(self.clock)
+        vector = None if self.vector is None else self.vector.value()
+        return Machine(self.name, nodes, mac_pj, bits, self.overlap, self.online_softmax, clock, vector)
 
 
 class MachineModel(MachineKeys):
@@ -107,8 +126,7 @@ class MachineModel(MachineKeys):
 
     def value(self) -> Machine:
         """The checked value."""
-        nodes = tuple(node.value() for node in self.nodes)
-        return Machine(self.name, nodes, self.mac_pj, self.bits.value(), self.overlap, self.online_softmax)
+        return self.machine(tuple(node.value() for node in self.nodes), self.mac_pj, self.bits.value())
 
 
 def machine_to_json(machine: Machine) -> dict[str, Any]:
@@ -119,6 +137,8 @@ def machine_to_json(machine: Machine) -> dict[str, Any]:
         "mac_pj": _plain(machine.mac_pj),
         "overlap": machine.overlap,
         "online_softmax": machine.online_softmax,
+        **({} if machine.clock_mhz is None else {"clock": clock_text(machine.clock_mhz)}),
+        **({} if machine.vector is None else {"vector": dict(vars(machine.vector))}),
         "nodes": [_memory(node) if isinstance(node, Memory) else _axis(node) for node in machine.nodes],
     }
 

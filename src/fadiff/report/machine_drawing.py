@@ -1,6 +1,6 @@
 """A machine drawn as text: one line for each node, from the outermost memory to the multipliers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from fadiff.hardware import Axis, Machine, Memory
@@ -62,12 +62,17 @@ def draw_machine(machine: Machine, filled: Mapping[str, str] | None = None) -> s
         ).rstrip()
         for row in table
     ]
+    notes = [f"* {note}" for note in filled_notes(lines)]
+    return "\n".join([machine.name, *drawn, *notes, fusion_sentence(machine)])
+
+
+def filled_notes(lines: Sequence[NodeLine]) -> list[str]:
+    """How the energies that the file leaves out were found: whose, and from what."""
     by_reason: dict[str, list[str]] = {}
     for line in lines:
         if line.filled:
             by_reason.setdefault(line.filled, []).append(line.name)
-    notes = [f"* {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
-    return "\n".join([machine.name, *drawn, *notes, fusion_sentence(machine)])
+    return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
 
 def _cells(line: NodeLine) -> tuple[str, ...]:
@@ -106,7 +111,7 @@ def _capacity(memory: Memory) -> str:
 
 def _in_units(size_bytes: int) -> str:
     """A size in the largest unit in which it has at most two decimals, such as 8.5 KB."""
-    for unit, name in ((1024**2, "MB"), (1024, "KB")):
+    for unit, name in ((1024**3, "GB"), (1024**2, "MB"), (1024, "KB")):
         if size_bytes >= unit and 4 * size_bytes % unit == 0:
             return f"{size_bytes / unit:,g} {name}"
     return f"{size_bytes:,} B"

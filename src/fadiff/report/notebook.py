@@ -8,6 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import count_text, size_text
 from fadiff.cost.evaluate import evaluate
@@ -43,14 +44,15 @@ def schedule_html(schedule: Schedule) -> str:
 def _facts(schedule: Schedule) -> list[tuple[str, str]]:
     costs = breakdown(evaluate(schedule))
     totals, energy = costs.totals, costs.totals.energy_pj * 1e-6
-    parts = {"MACs": totals.mac_energy_pj, **totals.memory_energy_pj}
-    shares = ", ".join(f"{part} {pj / totals.energy_pj:.0%}" for part, pj in parts.items() if totals.energy_pj)
+    parts = costs.energy_by_part_pj().items()
+    shares = ", ".join(f"{part} {pj / totals.energy_pj:.0%}" for part, pj in parts if totals.energy_pj)
     fused, tensors = len(schedule.fused_edges), len(schedule.workload.edges)
     made_by = ", ".join(f"{key} {value}" for key, value in schedule.made_by.items())
     return [
         ("EDP", f"{totals.edp_uj_cycles:.4g} µJ·cycles"),
         ("energy", f"{energy:,.0f} µJ ({shares})" if energy >= 100 else f"{energy:.3g} µJ ({shares})"),
         ("latency", f"{count_text(totals.cycles)} cycles"),
+        *clock_facts(totals.at_clock),
         (f"{costs.memories[0]} traffic", size_text(totals.first_memory_bytes)),
         ("MAC utilization", f"{totals.utilization:.1%}"),
         ("layers", f"{len(costs.layers)} in {len(costs.groups)} groups; {fused} of {tensors} tensors stay on chip"),

@@ -15,6 +15,7 @@ from fadiff.schedule.ir import SHARED_LOOPS, Mapping, Schedule
 from fadiff.schedule.namespace import namespace
 from fadiff.schedule.tiling import Tiling, group_tiling, inner_edges, shared_dim
 from fadiff.workload import DIMS, Dims
+from fadiff.workload.vector_ops import vector_operations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingOf
@@ -43,6 +44,8 @@ class LayerArrays(NamedTuple):
     """G*C"""
     addends: Float[Array, " layers"]
     """Operands of an add layer (0 for MAC layers)."""
+    vector_operations: Float[Array, " layers"]
+    """Operations of the epilogue, and of an add layer's sums, on a machine that charges for them."""
     is_mac: Float[Array, " layers"]
     repeat: Float[Array, " layers"]
 
@@ -130,6 +133,7 @@ def pack_layers(workload: Workload) -> LayerArrays:
         stored=_numbers([layer.stored_words for layer in layers]),
         input_channels=_numbers([layer.dims.G * layer.dims.C for layer in layers]),
         addends=_numbers([0 if layer.is_mac else len(layer.inputs) for layer in layers]),
+        vector_operations=_numbers([vector_operations(layer) for layer in layers]),
         is_mac=_numbers([layer.is_mac for layer in layers]),
         repeat=_numbers([layer.repeat for layer in layers]),
     )

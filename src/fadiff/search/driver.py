@@ -177,7 +177,8 @@ class Result:
 
 def check_energies(machine: Machine) -> None:
     """Refuse a machine on which every schedule has the same EDP."""
-    if not any((machine.mac_pj, *(energy for m in machine.memories for energy in (m.read_pj, m.write_pj)))):
+    vector_pj = 0.0 if machine.vector is None else machine.vector.pj
+    if not any((machine.mac_pj, vector_pj, *(energy for m in machine.memories for energy in (m.read_pj, m.write_pj)))):
         raise FadiffError(f"all energies of {machine.name!r} are 0, and so is every EDP: give some pj a value above 0")
 
 

@@ -6,7 +6,7 @@ from examples import FIRST, first, second
 from fadiff.analysis.compare import compare_schedules
 from fadiff.analysis.search_trace import SearchTrace, parse_trace
 from fadiff.cost.evaluate import evaluate
-from fadiff.hardware import Memory, load_machine
+from fadiff.hardware import Memory, Vector, load_machine
 from fadiff.report.html import Extras, Rival, report_html
 from fadiff.schedule import Group, Mapping, Schedule
 from fadiff.schedule.file import read_schedule
@@ -33,6 +33,14 @@ def why_not(schedule: Schedule) -> list[dict[str, object]]:
         }
         for i, edge in enumerate(apart)
     ]
+
+
+def charged() -> Schedule:
+    """A block whose epilogues take most of the time, on a machine that states its clock."""
+    plan = small()
+    layers = tuple(replace(layer, epilogue=("softmax",)) for layer in plan.workload.layers)
+    machine = replace(plan.machine, clock_mhz=800.0, vector=Vector(lanes=1, pj=50.0))
+    return replace(plan, workload=replace(plan.workload, layers=layers), machine=machine)
 
 
 def what_if() -> dict[str, object]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fadiff.hardware import Axis, Memory
+from fadiff.hardware import Axis, Memory, Vector
 from fadiff.schedule import Group
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.place import ON_ITS_OWN
@@ -39,6 +39,18 @@ def test_tiny_layers_are_solved(name, chip):
         least, best = bound(layer, machine, weights), every.best(weights)
         assert least <= best * (1 + 1e-9)
         assert best / least < (1.04 if weights[1] else 1 + 1e-8), "time is bounded by means of its terms"
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", ["product", "convolution"])
+def test_the_work_of_a_vector_unit_is_in_the_bound(name, lanes):
+    layer, machine = replace(LAYERS[name], epilogue=("gelu",)), replace(CHIPS["small"], vector=Vector(lanes, 3.0))
+    every = every_mapping(network(layer), machine, Group(("a",)), "a", all_nodes(machine))
+    for weights in WEIGHTS:
+        least, best = bound(layer, machine, weights), every.best(weights)
+        assert least <= best * (1 + 1e-9)
+        assert best / least < 1.04
+        assert least > bound(layer, replace(machine, vector=None), weights) or not weights[0]
 
 
 def test_more_passes_never_lower_a_bound():

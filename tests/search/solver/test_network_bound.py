@@ -1,5 +1,6 @@
 """The bound of a network: below everything that anybody finds, and not far below."""
 
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from examples import SECOND_FILES
 from fadiff import greedy, load_machine, optimize
 from fadiff.cost import evaluate
+from fadiff.hardware import Vector
 from fadiff.schedule.file import read_schedule
 from fadiff.search.driver import OBJECTIVES
 from fadiff.search.solver.network_bound import Prover, prove
@@ -41,6 +43,14 @@ def test_no_schedule_of_a_tiny_network_is_below_the_bound(name, chip, exact):
     assert bound.least.exact_factors == exact
     assert bound.least.edp_uj_cycles <= least * (1 + 1e-9)
     assert bound.least.edp_uj_cycles >= bound.least.energy_pj * 1e-6 * bound.least.cycles * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_layers_with_more_work_for_the_vector_unit_are_bounded_apart(lanes):
+    first, second = mac("a", "N4 K4 C4", epilogue=("softmax",)), mac("b", "N4 K4 C4", "a", epilogue=("relu",))
+    workload, machine = network(first, second), replace(CHIPS["flat"], vector=Vector(lanes, 2.0))
+    bound, least = proven(evaluate(greedy(workload, machine))), least_edp(workload, machine)
+    assert least * 0.9 < bound.least.edp_uj_cycles <= least * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("path", SECOND_FILES, ids=lambda path: path.stem)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.analysis.breakdown import breakdown
+from fadiff.hardware.machine import VECTOR
 from fadiff.report.figures.style import (
+    FAINT,
     GREY,
     INK,
     POINTS_PER_INCH,
@@ -43,6 +45,8 @@ def energy_figure(evaluation: Evaluation) -> Figure:
     figure, axes = _layer_axes(evaluation, "energy [µJ]")
     macs, *flows = evaluation.energy_parts_pj * evaluation.repeat
     parts = [("MACs", GREY, macs)]
+    if evaluation.vector_energy_pj.any():
+        parts.append((VECTOR, FAINT, evaluation.vector_energy_pj * evaluation.repeat))
     for number, (node, memory) in reversed(list(enumerate(_memories(evaluation)))):
         here = [spent for spent, flow in zip(flows, evaluation.flows, strict=True) if flow.memory == node]
         parts.append((memory.name, memory_colour(number), np.sum(here, axis=0)))

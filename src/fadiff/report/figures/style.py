@@ -121,10 +121,11 @@ def memory_colour(number: int) -> str:
 
 
 def term_colours(evaluation: Evaluation) -> dict[str, str]:
-    """A colour for computing and for each memory, from the innermost out."""
-    compute, *memories = evaluation.term_names
+    """A colour for computing, for the vector unit if there is one, and for each memory, from the innermost out."""
+    memories = [memory.name for memory in evaluation.schedule.machine.memories]
     outwards = [(name, memory_colour(number)) for number, name in enumerate(memories)][::-1]
-    return {compute: GREY, **dict(outwards)}
+    compute, *vector = (term for term in evaluation.term_names if term not in memories)
+    return {compute: GREY, **dict.fromkeys(vector, FAINT), **dict(outwards)}
 
 
 def term_handles(evaluation: Evaluation, used: Collection[str]) -> list[Artist]:

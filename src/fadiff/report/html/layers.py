@@ -35,6 +35,7 @@ def layer_values(schedule: Schedule, costs: Breakdown) -> list[dict[str, Any]]:
             "utilization": cost.utilization,
             "energy_pj": cost.energy_pj,
             "mac_energy_pj": cost.mac_energy_pj,
+            "vector_energy_pj": cost.vector_energy_pj,
             "accesses": [
                 (number, words, energy)
                 for number, (words, energy) in enumerate(zip(cost.words, cost.access_energy_pj, strict=True))

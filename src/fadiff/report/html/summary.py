@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import plural
 from fadiff.cost.evaluate import COMPUTE, Evaluation
+from fadiff.hardware.machine import VECTOR
+from fadiff.hardware.quantities import clock_text
 from fadiff.report.machine_drawing import machine_lines
 
 if TYPE_CHECKING:
@@ -62,8 +65,10 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     for layer in costs.layers:
         times[layer.bound_by] += layer.cycles * layer.repeat
     slowest = max(times, key=lambda term: times[term])
-    binds = "Multiplying sets" if slowest == COMPUTE else f"The bandwidth of {slowest} sets"
+    own = {COMPUTE: "Multiplying sets", **({VECTOR: "The vector unit sets"} if schedule.machine.vector else {})}
+    binds = own.get(slowest, f"The bandwidth of {slowest} sets")
     goes = f"{first} takes {share:.0%} of the energy. {binds} {times[slowest] / sum(times.values()):.0%} of the time."
+    timed = [f"One run {clock}: {line}." for clock, line in clock_facts(costs.totals.at_clock)]
     mine = evaluation.edp_uj_cycles
     against = [_against(mine, rival.evaluation.edp_uj_cycles, f"of {rival.whose}") for rival in rivals]
     told = [f"Its EDP is {', and '.join(against)}."] if against else []
@@ -73,7 +78,7 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
         )
     if evaluation.schedule.workload.not_modelled:
         told.append(f"Not modelled: {evaluation.schedule.workload.coverage.told}.")
-    return [f"{does} {goes}", *told]
+    return [f"{does} {goes}", *timed, *told]
 
 
 def _against(mine: float, other: float, whose: str) -> str:
@@ -120,6 +125,7 @@ def _machine(machine: Machine) -> Facts:
     rules = [f"{machine.nodes[0].name} transfers {transfers}", *(["online softmax"] if machine.online_softmax else [])]
     return [
         ("name", machine.name),
+        *([] if machine.clock_mhz is None else [("clock", clock_text(machine.clock_mhz))]),
         ("bits", f"W {bits.W}, I {bits.I}, O {bits.O}, sums {bits.sums}"),
         ("rules", ", ".join(rules)),
     ]

@@ -101,8 +101,9 @@ class Task:
         self.number = {layer.name: i for i, layer in enumerate(workload.layers)}
         # Of layers that are the same to the model the first stands for all.
         alike = [(x.kind, x.dims, x.stride, x.dilation, x.stored, x.repeat, len(x.inputs)) for x in workload.layers]
+        work = map(machine.vector_operations, workload.layers)
         first: dict[object, int] = {}
-        self.twin = [first.setdefault(shape, i) for i, shape in enumerate(alike)]
+        self.twin = [first.setdefault(shape, i) for i, shape in enumerate(zip(alike, work, strict=True))]
         self.steps = {pairs: [_steps(layer, machine, pairs) for layer in workload.layers] for pairs in (False, True)}
         self.widths = {pairs: bucket(1 + max(map(len, rows)), MOVE_WIDTHS) for pairs, rows in self.steps.items()}
         # In 32 bits the last of very many bytes cannot be told apart: they are left free.

@@ -76,7 +76,8 @@ Steps = Generator[Status, None, None]
 class _Unsolved:
     """Layers of one shape on their own, the best mapping of the first so far, and what is proven of all others.
 
-    Layers that differ in their epilogues alone have nearly the same mappings: one is solved for all.
+    Layers that differ in their epilogues alone have nearly the same mappings, where these cost nothing: one is solved
+    for all.
     """
 
     def __init__(self, known: ExactSearch, alike: Sequence[Condition], weights: Weights) -> None:
@@ -168,7 +169,8 @@ class ExactSearch:
         for condition in dict.fromkeys(conditions_of(self.singles)):
             layer = task.layer(condition)
             if layer.is_mac:
-                shapes.setdefault((layer.dims, layer.stride, layer.dilation), []).append(condition)
+                shape = (layer.dims, layer.stride, layer.dilation, task.machine.vector_operations(layer))
+                shapes.setdefault(shape, []).append(condition)
         open_ = [_Unsolved(self, alike, weights) for alike in shapes.values()]
         most, found = _WALKS[self.settings.objective] * len(open_), [*open_]
         while open_ and sum(one.bound.passes for one in found) < most:

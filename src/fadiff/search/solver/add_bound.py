@@ -83,6 +83,7 @@ class AddBound:
             stored=one * layer.stored_words,
             input_channels=one,
             addends=one * len(layer.inputs),
+            vector_operations=one * self.machine.vector_operations(layer),
             is_mac=0 * one,
             repeat=one,
         )

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 
 from fadiff.hardware import Axis, Memory
+from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.nest import G, N, P, Q
 from fadiff.search.solver.chain import Chain
 from fadiff.search.solver.closing import Closing, Prices
@@ -29,6 +30,7 @@ from fadiff.search.solver.lanes import all_lanes, split_lanes
 from fadiff.search.solver.parts import (
     COMPUTING,
     NOTHING,
+    VECTORS,
     Candidate,
     Known,
     Part,
@@ -161,7 +163,8 @@ class LayerBound:
             # The lanes are remembered with it, so that no others get their number.
             self._closings[key] = self._flows(part)
         flows = self._closings[key]
-        return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in {COMPUTING, self.binds})
+        terms = {COMPUTING, self.binds, VECTORS if self._vector_cycles else COMPUTING}
+        return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in terms)
 
     def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Sequence[Part]]:
         """A bound of a part, and the parts to look at in its place: none where it cannot be improved."""
@@ -221,11 +224,17 @@ class LayerBound:
     @property
     def terms(self) -> list[Term]:
         """Everything that may take the time."""
-        found = [COMPUTING]
+        found = [COMPUTING, VECTORS] if self._vector_cycles else [COMPUTING]
         for node, memory in enumerate(self.machine.nodes):
             if isinstance(memory, Memory):
                 found += [(node, what) for what in _rates(memory)]
         return found
+
+    @property
+    def _vector_cycles(self) -> float:
+        """What the vector unit needs on its own, whatever the mapping."""
+        vector = self.machine.vector
+        return 0.0 if vector is None else self.machine.vector_operations(self.layer) / vector.lanes
 
     def _on_top(self, term: Term) -> bool:
         """Whether a term comes on top of the others."""
@@ -294,8 +303,11 @@ class LayerBound:
             room[: fuses + 1] = inf
         elif fuses is not None:
             room[fuses] -= place.least_bytes(part.tile, layer.dims, machine.bits.O)
+        vector_pj = 0.0 if machine.vector is None else machine.vector.pj * machine.vector_operations(layer)
+        energy_pj = layer.macs * machine.mac_pj + vector_pj
+        cycles = shares.get(COMPUTING, 0.0) * steps + shares.get(VECTORS, 0.0) * self._vector_cycles
         return Prices(
-            fixed=weights[0] * layer.macs * machine.mac_pj + weights[1] * shares.get(COMPUTING, 0.0) * steps,
+            fixed=weights[0] * energy_pj + weights[1] * cycles,
             read=read,
             write=write,
             room=room,
@@ -309,6 +321,8 @@ class LayerBound:
 def binding_term(near: Evaluation, number: int) -> Term:
     """What takes the time of a layer in a schedule."""
     machine, name = near.schedule.machine, near.binding[number]
+    if machine.vector is not None and name == VECTOR:
+        return VECTORS
     for node, memory in enumerate(machine.nodes):
         if memory.name == name and isinstance(memory, Memory):
             return (node, "both" if memory.words_per_cycle is not None else "read")

@@ -147,7 +147,7 @@ class Prover:
         for i, layer in enumerate(workload.layers):
             mine = tuple(place for _, place in possible[i])
             shape = (layer.kind, layer.dims, layer.stride, layer.dilation, layer.stored, len(layer.inputs))
-            alike = (*shape, repr(mine))
+            alike = (*shape, machine.vector_operations(layer), repr(mine))
             if alike not in found:
                 found[alike] = _Kind(
                     LayerBound(layer, machine, mine, binding_term(near, i), exact_factors)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from jaxtyping import Bool
 
 Term = tuple[int, str]
-"""A term of the time: a memory (its node) and which of its accesses; computing is that of no memory."""
+"""A term of the time: a memory (its node) and which of its accesses; computing, and the vector unit, are of none."""
 COMPUTING: Term = (-1, "steps")
+VECTORS: Term = (-1, "vector")
 Shares = dict[Term, float]
 NOTHING = (Line((1.0, 0.0), 0.0), Line((0.0, 1.0), 0.0))
 """All that is known of energy and time at first."""

@@ -1,10 +1,11 @@
 /* Where energy and time go, layer by layer: a table whose widest column is drawn. */
 
 const spread = (fill, content) => `color-mix(in oklab, ${fill} ${CONTENTS.get(content).shade}%, var(--surface))`;
-const memoryLegend = () => [["var(--mac)", "MACs"], ...inwards.map(({ name }) => [memoryFill.get(name), name])];
+const computeLegend = () => computeParts(data.summary.totals).map(([fill, name]) => [fill, name]);
+const memoryLegend = () => [...computeLegend(), ...inwards.map(({ name }) => [memoryFill.get(name), name])];
 const contentLegend = () => contents.map((content) => [CONTENTS.get(content).fill, CONTENTS.get(content).name]);
 const pjOnly = (_, pj) => pj;
-const macPart = (l) => ["var(--mac)", "MACs", l.mac_energy_pj * l.repeat];
+const layerCompute = (l) => computeParts(l).map(([fill, name, pj]) => [fill, name, pj * l.repeat]);
 
 /* The shades that tell tensors apart within a memory's colour; tensors of one shade share a name. */
 function shadeLegend() {
@@ -27,7 +28,7 @@ const VIEWS = {
     show: energy,
     total: (l) => l.energy_pj * l.repeat,
     parts: (l) => [
-      macPart(l),
+      ...layerCompute(l),
       ...inwards.flatMap(({ name }) => {
         const sums = accessSums(l, (access) => (access.memory === name ? access.content : null), pjOnly);
         return contents
@@ -48,7 +49,7 @@ const VIEWS = {
     total: (l) => l.energy_pj * l.repeat,
     parts: (l) => {
       const sums = accessSums(l, (access) => access.memory, pjOnly);
-      return [macPart(l), ...inwards.map(({ name }) => [memoryFill.get(name), name, sums.get(name) || 0])];
+      return [...layerCompute(l), ...inwards.map(({ name }) => [memoryFill.get(name), name, sums.get(name) || 0])];
     },
     legend: memoryLegend,
   },
@@ -57,8 +58,8 @@ const VIEWS = {
     words: "energy by tensor",
     show: energy,
     total: (l) => l.energy_pj * l.repeat,
-    parts: (l) => [...contentParts(l, (access) => access.content, pjOnly), macPart(l)],
-    legend: () => [...contentLegend(), ["var(--mac)", "MACs"]],
+    parts: (l) => [...contentParts(l, (access) => access.content, pjOnly), ...layerCompute(l)],
+    legend: () => [...contentLegend(), ...computeLegend()],
   },
   cycles: {
     button: "Cycles",

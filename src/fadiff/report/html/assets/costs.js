@@ -16,7 +16,7 @@ function showCosts() {
 }
 
 const energyShares = () => [
-  ["var(--mac)", "MACs", data.summary.totals.mac_energy_pj, energy],
+  ...computeParts(data.summary.totals).map((part) => [...part, energy]),
   ...inwards.map(({ name }) => [memoryFill.get(name), name, data.summary.totals.memory_energy_pj[name], energy]),
 ];
 function timeShares() {

@@ -12,13 +12,20 @@ const memoryNumber = new Map(memories.map((memory, i) => [memory.name, i]));
 const memoryFill = new Map(memories.map((memory, i) => [memory.name, hue(i)]));
 const inwards = [...memories].reverse();
 
-/* What may bind a layer: computing, and the memories that have a rate, from the innermost out. */
+/* What may bind a layer: computing, the vector unit, and the memories that have a rate, from the innermost out. */
+const VECTOR_FILL = "color-mix(in oklab, var(--mac) 60%, var(--ink))";
 const TERMS = [data.terms[0], ...data.terms.slice(1).reverse()]
   .filter((term, i) => !i || data.layers.some((layer) => layer.cycles_by_term[term] > 0))
-  .map((term) => [term, data.terms.indexOf(term) ? memoryFill.get(term) : "var(--mac)"]);
+  .map((term) => [term, data.terms.indexOf(term) ? memoryFill.get(term) || VECTOR_FILL : "var(--mac)"]);
 const BINDING = TERMS.filter(([term]) => data.layers.some((layer) => layer.bound_by === term));
 const termFill = new Map(TERMS);
 const bound = (term, fill = termFill.get(term)) => h("span", { class: "bound", style: { "--fill": fill } }, term);
+
+/* Energy outside memories, of a layer or of the network, as [fill, name, pJ]: the MACs, and the vector unit if any. */
+const computeParts = (costs) => [
+  ["var(--mac)", "MACs", costs.mac_energy_pj],
+  ...(data.summary.totals.vector_energy_pj ? [[VECTOR_FILL, "vector", costs.vector_energy_pj]] : []),
+];
 
 /* What moves: its name, its colour, and how much of its memory's colour is left where both are shown. */
 const CONTENTS = new Map([

@@ -1,4 +1,4 @@
-/* Numbers for people: digits that matter, in units that fit. Energies come in pJ, memory in bytes of 8-bit words. */
+/* Numbers for people: digits that matter, in units that fit. Energies come in pJ, memory in bytes. */
 
 const MINUS = "−";
 

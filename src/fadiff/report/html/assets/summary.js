@@ -10,6 +10,7 @@ function showSummary() {
         { title: "Energy", of: ([, t]) => energy(t.energy_pj), n: true },
         { title: "Latency", of: ([, t]) => exact(t.cycles) + " cycles", n: true },
         { title: "EDP, µJ·cycles", of: ([, t]) => edp(t.edp_uj_cycles), n: true },
+        ...(summary.totals.at_clock ? CLOCKED : []),
         { title: `${first.name} traffic`, of: ([, t]) => bytes(t.first_memory_bytes), n: true },
         { title: "MAC utilization", of: ([, t]) => percent(t.utilization), n: true },
       ],
@@ -48,6 +49,14 @@ function showSummary() {
     ),
   );
 }
+
+/* Columns of a machine that states its clock. */
+const CLOCKED = [
+  { title: "ms", of: ([, t]) => significant(t.at_clock.latency_ms), n: true },
+  { title: "Inferences/s", of: ([, t]) => significant(t.at_clock.inferences_per_second), n: true },
+  { title: "W", of: ([, t]) => significant(t.at_clock.average_power_w), n: true },
+  { title: "TOPS/W", of: ([, t]) => significant(t.at_clock.tops_per_w), n: true },
+];
 
 const factList = (title, facts) => [
   title && h("h3", null, title),
