@@ -8,6 +8,7 @@ take many candidates of shared trip counts at once, in plain integers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -81,15 +82,20 @@ def inner_edges(workload: Workload, members: Sequence[str]) -> list[Edge]:
     return [edge for name in members for edge in workload.producers[name] if edge.source in inside]
 
 
-def leads(workload: Workload, fused: Iterable[Edge]) -> dict[str, tuple[Ahead, Ahead]]:
-    """Leads and halos of every fused producer, along rows and columns; they depend on no trip count."""
+def leads(
+    workload: Workload, fused: Iterable[Edge], known: MappingOf[str, tuple[Ahead, Ahead]] | None = None
+) -> dict[str, tuple[Ahead, Ahead]]:
+    """Leads and halos of every fused producer, along rows and columns; they depend on no trip count.
+
+    Those that are `known` are taken as they are.
+    """
     leaving: dict[str, list[Edge]] = {}
     for edge in fused:
         leaving.setdefault(edge.source, []).append(edge)
-    known: dict[str, tuple[Ahead, Ahead]] = {}
-    for name in sorted(leaving, key=workload.depth.__getitem__, reverse=True):
-        known[name] = (_ahead(workload, leaving[name], known, 0), _ahead(workload, leaving[name], known, 1))
-    return known
+    found = dict(known or {})
+    for name in sorted(leaving.keys() - found.keys(), key=workload.depth.__getitem__, reverse=True):
+        found[name] = (_ahead(workload, leaving[name], found, 0), _ahead(workload, leaving[name], found, 1))
+    return found
 
 
 def _ahead(workload: Workload, leaving: list[Edge], known: dict[str, tuple[Ahead, Ahead]], axis: int) -> Ahead:
@@ -119,22 +125,34 @@ def shared_dim(loop: str, *, first: bool) -> str:
 
 
 def group_tiling(
-    workload: Workload, members: Sequence[str], fused: Sequence[Edge], trips: Int[np.ndarray, "5 candidates"]
+    workload: Workload,
+    members: Sequence[str],
+    fused: Sequence[Edge],
+    trips: Int[np.ndarray, "5 candidates"],
+    known: Tiling | None = None,
 ) -> Tiling:
     """Tiles of a group's layers (in execution order, the sink last) under candidates of shared trip counts.
 
     Where trips(d) > 1 the sink's tile is ceil(size/trips). A producer's stored tile is stride * (the computed tile of
     its consumers) along P and Q, else their tile, at most what it stores; its computed tile is
     ceil(stored tile * P/P'). Where trips(d) = 1 every layer has the whole dim.
+
+    Tiles depend on what follows only: where those of a smaller group with the same sink are `known`, under the same
+    candidates, all of them aligned, they are taken as they are.
     """
-    ahead = leads(workload, fused)
+    ahead = leads(workload, fused, None if known is None else known.ahead)
     tile: Tiles = {name: {} for name in members}
     stored_tile: dict[str, list[Candidates]] = {edge.source: [] for edge in fused}
+    if known is not None:
+        tile |= known.tile
+        stored_tile |= {name: list(sides) for name, sides in known.stored_tile.items()}
     leaving: dict[str, list[Edge]] = {name: [] for name in members}
     for edge in fused:
         leaving[edge.source].append(edge)
     misfits = list(_barred(workload, members, fused, trips))
     last_first = sorted(members, key=workload.depth.__getitem__, reverse=True)
+    if known is not None:
+        last_first = [name for name in last_first if name not in known.tile]
     for loop, count in zip(SHARED_LOOPS, trips, strict=True):
         shared = count > 1
         barred = np.any([0 * shared, *(misfit.where for misfit in misfits if misfit.loop == loop)], axis=0)

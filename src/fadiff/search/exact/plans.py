@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from fadiff.workload import Edge, Workload
 
 Found = TypeVar("Found")
+Buffer = tuple["Float[np.ndarray, ' candidates']", "Bool[np.ndarray, ' candidates']"]
+"""Bytes of a buffer under each candidate of trip counts, and whether they outlast a shared iteration."""
 
 BUFFER_SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
 """Plans are kept for buffers that leave different shares of the memory to tiles and pinned weights."""
@@ -74,17 +76,16 @@ def plans(task: Task) -> Iterator[Plan]:
     if task.machine.structure.hands_over is None:
         return
     made: dict[tuple[object, ...], tuple[bool, list[Sharing]]] = {}
-    growing = Growing(task.workload)
+    growing, smaller = Growing(task.workload), dict[tuple[str, ...], Members]()
     for names in growing:
-        may_grow = True
+        members, may_grow = Members(task, names, smaller=smaller.pop(names, None)), True
         if len(names) > 1:
-            members = Members(task, names)
             if members.pattern not in made:
                 made[members.pattern] = (members.may_grow, list(members.chosen()))
             may_grow, found = made[members.pattern]
             yield from map(members.plan, found)
         if may_grow:
-            growing.grow(names)
+            smaller |= dict.fromkeys(growing.grow(names), members)
 
 
 class Sharing(NamedTuple):
@@ -99,11 +100,16 @@ class Sharing(NamedTuple):
 class Members:
     """Layers in topological order, the sink last, and the trip counts they could share as a group."""
 
-    def __init__(self, task: Task, names: tuple[str, ...], widest_gap: float = WIDEST_GAP) -> None:
+    def __init__(
+        self, task: Task, names: tuple[str, ...], widest_gap: float = WIDEST_GAP, smaller: Members | None = None
+    ) -> None:
+        """What is known of a `smaller` set that this one was grown from need not be found again."""
+        self._smaller = smaller
         self.task = task
         self.names: tuple[str, ...] = names
         self.widest_gap = WIDEST_GAP_OF_PAIR if len(self.names) == 2 else widest_gap
         self.workload: Workload = task.workload
+        self._buffers: dict[str, Buffer] = {}
         self.fused: list[Edge] = inner_edges(task.workload, names)
         self.fusible = all(edge.fusible for edge in self.fused)
 
@@ -129,10 +135,24 @@ class Members:
     @cached_property
     def tiling(self) -> Tiling:
         """The candidates of trip counts without X that the rules *aligned* and *whole* allow."""
+        if self._smaller is not None and len(self._smaller.names) > 2 and self._smaller.widest_gap == self.widest_gap:
+            return self._grown(self._smaller)
         sizes = self.workload[self.names[-1]].dims._asdict()
         gap = self.widest_gap
         counts = [[1] if loop in self.barred else _some_trip_counts(sizes[loop], loop, gap) for loop in "GNPQ"]
         return self._aligned(np.array(list(product(*counts, [1]))).T)
+
+    def _grown(self, smaller: Members) -> Tiling:
+        """The candidates of a smaller set with the same sink that are left."""
+        free = [loop not in self.barred for loop in SHARED_LOOPS]
+        left = (smaller.tiling.trips == 1)[np.logical_not(free)].all(axis=0)
+        known = smaller.tiling.only(left)
+        tiling = group_tiling(self.workload, self.names, self.fused, known.trips, known)
+        chosen = self._allowed(tiling)
+        kept = np.flatnonzero(left)[chosen]
+        self._buffers = {name: (size[kept], outlasts[kept]) for name, (size, outlasts) in smaller.buffers.items()}
+        self._smaller = None
+        return tiling.only(chosen)
 
     @cached_property
     def channel_tiling(self) -> Tiling:
@@ -151,7 +171,10 @@ class Members:
     def _aligned(self, trips: Int[np.ndarray, "5 candidates"]) -> Tiling:
         """The tiling of those candidates that are aligned."""
         tiling = group_tiling(self.workload, self.names, self.fused, trips)
-        return tiling.only(tiling.aligned & self._divides(tiling) if self.task.exact_factors else tiling.aligned)
+        return tiling.only(self._allowed(tiling))
+
+    def _allowed(self, tiling: Tiling) -> Bool[np.ndarray, " candidates"]:
+        return tiling.aligned & self._divides(tiling) if self.task.exact_factors else tiling.aligned
 
     def _divides(self, tiling: Tiling) -> Bool[np.ndarray, " candidates"]:
         """Whether every tile divides its dim."""
@@ -161,30 +184,47 @@ class Members:
     @cached_property
     def live(self) -> Float[np.ndarray, "candidates layers"]:
         """Bytes of live buffers while each layer runs, without X."""
-        return self.live_bytes(self.tiling, "GNPQX")
+        return self._live(self.buffers, self.tiling.trips.shape[1])
+
+    @cached_property
+    def buffers(self) -> dict[str, Buffer]:
+        """The buffer of every fused producer, without X."""
+        tiling = self.tiling
+        return self._buffers | {
+            name: self._buffer(name, tiling, "GNPQX")
+            for name in dict.fromkeys(edge.source for edge in self.fused)
+            if name not in self._buffers
+        }
 
     def live_bytes(self, tiling: Tiling, nesting: str) -> Float[np.ndarray, "candidates layers"]:
         """Bytes of the buffers that are live while each layer runs, under each candidate."""
+        sources = dict.fromkeys(edge.source for edge in self.fused)
+        return self._live({name: self._buffer(name, tiling, nesting) for name in sources}, tiling.trips.shape[1])
+
+    def _buffer(self, name: str, tiling: Tiling, nesting: str) -> Buffer:
+        layer, trips = self.workload[name], dict(zip(SHARED_LOOPS, tiling.trips, strict=True))
+        sizes = layer.dims._asdict() | tiling.tile[name]
+        values, outlasts = buffer_values(
+            np.array(layer.stored, dtype=np.float64)[:, None],
+            np.stack(tiling.stored_tile[name]).astype(np.float64),
+            np.array([ahead.halo for ahead in tiling.ahead[name]], dtype=np.float64)[:, None],
+            np.stack([trips["P"], trips["Q"]]),
+            waiting_trips(nesting, trips, first=name == self.names[0]),
+            np.asarray(sizes["G"] * sizes["N"] * sizes["K"]),
+        )
+        return np.asarray(values) * self.task.machine.bits.O / 8, np.asarray(outlasts)
+
+    def _live(self, buffers: dict[str, Buffer], candidates: int) -> Float[np.ndarray, "candidates layers"]:
+        """While a layer runs, buffers from their producer to their last consumer, and those that outlast iterations."""
         place = {name: i for i, name in enumerate(self.names)}
         # Edges come in the order of their targets.
         last_use = {edge.source: place[edge.target] for edge in self.fused}
-        trips = dict(zip(SHARED_LOOPS, tiling.trips, strict=True))
-        live, steps = np.zeros((tiling.trips.shape[1], len(self.names))), np.arange(len(self.names))
-        for name, last in last_use.items():
-            layer = self.workload[name]
-            sizes = layer.dims._asdict() | tiling.tile[name]
-            values, retained = buffer_values(
-                np.array(layer.stored, dtype=np.float64)[:, None],
-                np.stack(tiling.stored_tile[name]).astype(np.float64),
-                np.array([ahead.halo for ahead in tiling.ahead[name]], dtype=np.float64)[:, None],
-                np.stack([trips["P"], trips["Q"]]),
-                waiting_trips(nesting, trips, first=name == self.names[0]),
-                np.asarray(sizes["G"] * sizes["N"] * sizes["K"]),
-            )
-            during = (place[name] <= steps) & (steps <= last)
-            size_bytes = np.asarray(values) * self.task.machine.bits.O / 8
-            live += np.where(np.asarray(retained)[:, None] | during, size_bytes[:, None], 0)
-        return live
+        steps = np.arange(len(self.names))
+        during = np.array([(place[name] <= steps) & (steps <= last_use[name]) for name in buffers], dtype=np.float64)
+        size, always = np.zeros((2, len(buffers), candidates))
+        for i, (bytes_, outlasts) in enumerate(buffers.values()):
+            size[i], always[i] = bytes_, np.where(outlasts, bytes_, 0.0)
+        return always.sum(axis=0)[:, None] + (size - always).T @ during.reshape(-1, len(self.names))
 
     @property
     def may_be_group(self) -> bool:

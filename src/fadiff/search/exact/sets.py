@@ -85,8 +85,9 @@ class Growing:
             *_, number = heapq.heappop(self._open)
             yield self.graph.layers(number)
 
-    def grow(self, layers: Sequence[str]) -> None:
-        """Let producers join a set."""
+    def grow(self, layers: Sequence[str]) -> list[tuple[str, ...]]:
+        """Let producers join a set; the new sets, which are handed out later."""
+        found: list[tuple[str, ...]] = []
         graph, number = self.graph, self.graph.number(layers)
         joinable = 0
         for member in _members(number):
@@ -103,6 +104,8 @@ class Growing:
             size = wanted.bit_count()
             first, last = (wanted & -wanted).bit_length(), wanted.bit_length()
             heapq.heappush(self._open, (last - first + 1 - size, size, wanted))
+            found.append(graph.layers(wanted))
+        return found
 
 
 class Downsets:
