@@ -1,6 +1,5 @@
 """`fadiff bound`: what no schedule can undercut, and how far a schedule is from it."""
 
-import json as json_format
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -17,6 +16,7 @@ from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.tables import console, facts, microjoules, percent, print_json, table
 from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
+from fadiff.file_kinds import SCHEDULE, kind_of_file
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def bound(
     check_objective(objective)
     check_outputs((output,), (target,))
     seconds = parse_duration(budget)
-    if _is_schedule(target):
+    if kind_of_file(Path(target)) == SCHEDULE:
         given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value}
         if extra := [option for option, what in given.items() if what]:
             raise FadiffError(f"{target} is a schedule, which has its own network and machine: leave {extra[0]} away")
@@ -108,18 +108,6 @@ def bound(
 
 def _show(display: "LiveDisplay", near: Evaluation, found: "Bound") -> None:
     display.proved(found, found.gap(near))
-
-
-def _is_schedule(target: str) -> bool:
-    """Whether a file is there that says it is a schedule."""
-    path = Path(target)
-    if path.suffix != ".json" or not path.is_file():
-        return False
-    try:
-        document = json_format.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(document, dict) and str(document.get("format", "")).startswith("fadiff-schedule/")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def _facts(proven: "Bound", near: Evaluation) -> Table:

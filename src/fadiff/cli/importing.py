@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -14,9 +13,7 @@ from fadiff.cli.networks import Json, network_json
 from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
 from fadiff.cli.tables import console, facts, percent, print_json, short, table
 from fadiff.errors import FadiffError
-from fadiff.files import write_text
-from fadiff.workload import Workload
-from fadiff.workload.file import workload_to_json
+from fadiff.workload import Workload, save_workload
 from fadiff.workload.importers import ImportedModel, ImportReport
 from fadiff.workload.importers.files import import_file
 
@@ -62,7 +59,7 @@ def import_(
     if strict and imported.report.not_modelled:
         raise _refusal(model, imported.report)
     if output is not None:
-        write_text(output, _file_text(imported.workload, output))
+        save_workload(output, imported.workload)
     if json:
         print_json({"workload": network_json(imported.workload), "report": _report_json(imported.report)})
         return
@@ -76,16 +73,6 @@ def _refusal(model: str, report: ImportReport) -> FadiffError:
     told = ", ".join(f"{row.type} {row.name!r} ({row.reason})" for row in rows[:SHOWN_IN_ERROR])
     more = f" and {len(rows) - SHOWN_IN_ERROR} more" if len(rows) > SHOWN_IN_ERROR else ""
     return FadiffError(f"{model}: not all of it is modelled: {told}{more}; without --strict they are left out")
-
-
-def _file_text(workload: Workload, path: Path) -> str:
-    """A workload file, JSON or YAML by its name."""
-    written = workload_to_json(workload)
-    if path.suffix.lower() == ".json":
-        import json
-
-        return json.dumps(written, indent=1) + "\n"
-    return yaml.safe_dump(written, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
 
 
 def _show(out: Console, imported: ImportedModel) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fadiff.file_kinds import MODEL, refuse_other_kinds
 from fadiff.workload.importers import import_onnx
 from fadiff.workload.importers.operators import ImportFailure
 from fadiff.workload.importers.report import ImportedModel
@@ -35,6 +36,7 @@ def import_file(
     if path.suffix.lower() == ONNX:
         return import_onnx(path, shapes, dims, values)
     if not is_torch_file(path):
+        refuse_other_kinds(path, MODEL)
         raise ImportFailure(
             f"{path}: this is no model that can be read: give an ONNX file (.onnx), a program of torch.export (.pt2), "
             "or the config.json of a Hugging Face model"

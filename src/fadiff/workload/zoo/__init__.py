@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
+from fadiff.file_kinds import NETWORK, refuse_other_kinds
 from fadiff.workload.file import load_workload
 from fadiff.workload.graph import Workload
 from fadiff.workload.layer import MAX_SIZE, WorkloadError
@@ -96,6 +97,8 @@ def load_model(
     if spec.lower().endswith(FILE_SUFFIXES):
         return load_workload(Path(spec))
     name, colon, text = (part.strip() for part in spec.partition(":"))
+    if name not in _MODELS:
+        refuse_other_kinds(Path(spec), NETWORK)
     model = _model(name)
     given = _options(name, text, model.options) if colon else {}
     # Two sizes of one model are two networks: options that matter show in the name.
