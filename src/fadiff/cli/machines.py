@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from fadiff.cli.networks import Json
-from fadiff.cli.tables import console, facts, print_json, table
+from fadiff.cli.tables import console, cut, facts, print_json, table
 from fadiff.hardware import MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
 from fadiff.report.machine_drawing import fusion_sentence, machine_lines
 
@@ -69,7 +69,7 @@ def _show(told: MachineFile) -> None:
     ways = sorted(set(told.filled.values()))
     if ways:
         out.print(f"* not in the file, filled in: {', '.join(ways)}.")
-    out.print(fusion_sentence(machine))
+    out.print(cut(fusion_sentence(machine)))
     widths = ", ".join(f"{what} {bits}" for what, bits in vars(machine.bits).items())
     overlap = "hide behind work" if machine.overlap == "full" else "add to the work"
     pairs = [

@@ -14,7 +14,7 @@ from rich.table import Table
 from fadiff.agreement import Agreement, WordCount, compare
 from fadiff.cli.evaluate import File
 from fadiff.cli.networks import Json
-from fadiff.cli.tables import bytes_text, console, facts, print_json, table
+from fadiff.cli.tables import bytes_text, console, cut, facts, print_json, table
 from fadiff.cost import evaluate, load_schedule
 from fadiff.schedule import Schedule
 
@@ -171,7 +171,7 @@ def _run(schedule: Schedule, seed: int) -> Agreement:
 
         def show(layer: str, macs_done: int, macs: int) -> None:
             # Layer names are no markup; the bar is for MACs, which take nearly all of the time.
-            progress.update(task, description=escape(layer), completed=macs_done, total=macs)
+            progress.update(task, description=escape(cut(layer)), completed=macs_done, total=macs)
 
         execution = execute(schedule, seed=seed, progress=show)
     return compare(evaluate(schedule), execution)
