@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json
-from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, facts, microjoules, percent, print_json, table
 from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
@@ -62,6 +62,7 @@ def bound(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
+    unfold: Unfold = False,
     json: Json = False,
 ) -> None:
     """Prove how good a schedule is: no schedule of the network costs less than the bound.
@@ -82,12 +83,12 @@ def bound(
     check_outputs((output,), (target,))
     seconds = parse_duration(budget)
     if kind_of_file(Path(target)) == SCHEDULE:
-        given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value}
+        given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value, "--unfold": unfold}
         if extra := [option for option, what in given.items() if what]:
             raise FadiffError(f"{target} is a schedule, which has its own network and machine: leave {extra[0]} away")
         near = evaluate(load_schedule(target))
     else:
-        workload = load_model(target, *read_sizes(shape, dim, value))
+        workload = load_model(target, *read_sizes(shape, dim, value), unfold=unfold)
         near = optimize(workload, hardware or "gemmini-large", budget_seconds=seconds / 2, objective=objective).best  # pyright: ignore[reportArgumentType]
         seconds /= 2
     schedule = near.schedule

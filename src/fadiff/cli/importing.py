@@ -10,7 +10,7 @@ from rich.table import Table
 
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json, network_json
-from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, facts, percent, print_json, short, table
 from fadiff.errors import FadiffError
 from fadiff.workload import Workload, save_workload
@@ -32,6 +32,7 @@ def import_(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
+    unfold: Unfold = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a model of which anything is not modelled.")] = False,
     output: Annotated[
         Path | None,
@@ -55,7 +56,7 @@ def import_(
       fadiff import llama/config.json --dim seq=512 -o llama.yaml
     """
     check_outputs((output,), (model,))
-    imported = import_file(Path(model), *read_sizes(shape, dim, value))
+    imported = import_file(Path(model), *read_sizes(shape, dim, value), unfold=unfold)
     if strict and imported.report.not_modelled:
         raise _refusal(model, imported.report)
     if output is not None:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, facts, print_json, short, table
 from fadiff.workload import DIMS, Layer, Workload, describe, load_model, zoo_names
 from fadiff.workload.file import workload_to_json
@@ -43,7 +43,14 @@ def models(json: Json = False) -> None:
     out.print("Options follow a colon: fadiff show bert-base:seq=128,repeat=12")
 
 
-def show(model: Model, shape: Shapes = None, dim: Dims = None, value: Values = None, json: Json = False) -> None:
+def show(
+    model: Model,
+    shape: Shapes = None,
+    dim: Dims = None,
+    value: Values = None,
+    unfold: Unfold = False,
+    json: Json = False,
+) -> None:
     """Show a network layer by layer: shapes, edges, MACs and words.
 
     A layer is a loop nest over eight dims: G groups, N batch or rows,
@@ -57,7 +64,7 @@ def show(model: Model, shape: Shapes = None, dim: Dims = None, value: Values = N
       fadiff show my-network.yaml --json
       fadiff show my-network.onnx --shape input=1x3x224x224
     """
-    network = load_model(model, *read_sizes(shape, dim, value))
+    network = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     if json:
         print_json(network_json(network))
         return

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fadiff.workload.graph import Workload
+from fadiff.workload.importers.blocks import fold_blocks
 from fadiff.workload.importers.lowering.account import account
 from fadiff.workload.importers.lowering.convolutions import convolution
 from fadiff.workload.importers.lowering.drafts import Net, NotModelled
@@ -68,8 +69,11 @@ _LOWERED_BY: dict[type[Operator], Callable[[Net, int, Any], None]] = {
 }
 
 
-def lower(graph: OperatorGraph) -> ImportedModel:
-    """The layers of a graph of operators, and the account of what became of each."""
+def lower(graph: OperatorGraph, *, unfold: bool = False) -> ImportedModel:
+    """The layers of a graph of operators, and the account of what became of each.
+
+    Many equal blocks in a row are folded into one that repeats, unless they are to stay `unfold`ed.
+    """
     net = Net(graph)
     for number, operator in enumerate(graph.operators):
         if all(name in net.fixed for name in operator.inputs if name):
@@ -89,7 +93,8 @@ def lower(graph: OperatorGraph) -> ImportedModel:
         raise ImportFailure("it has no convolution and no matrix product: there is nothing to schedule")
     edges = Edges(net)
     workload = Workload(printable(graph.name) or "network", tuple(edges.layers()))
-    return ImportedModel(workload, account(net, edges, workload))
+    imported = ImportedModel(workload, account(net, edges, workload))
+    return imported if unfold else fold_blocks(imported)
 
 
 def _check_words(graph: OperatorGraph, operator: Operator) -> None:

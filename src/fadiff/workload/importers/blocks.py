@@ -1,0 +1,39 @@
+"""Equal blocks of an imported model, folded into one that repeats, with the account of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fadiff.workload.graph import Workload
+from fadiff.workload.importers.report import EdgeNote, ImportedModel
+from fadiff.workload.repeats import Run, find_runs, folded
+
+FEWEST = 8
+"""Blocks in a row from which on they are folded: docs/import.md has the measurement."""
+AT_THE_BORDER = "equal blocks are folded into one, and what goes into it or comes out is not fused"
+
+
+def fold_blocks(imported: ImportedModel) -> ImportedModel:
+    """The same model with a block in the place of many equal ones in a row; others are left as they are."""
+    whole, report = imported.workload, imported.report
+    runs = find_runs(whole, FEWEST)
+    if not runs:
+        return imported
+    workload = folded(whole, runs)
+    before = (note for note in report.edges if note.target in workload)
+    edges = tuple(
+        EdgeNote(edge.source, edge.target, edge.port, note.reason or (None if edge.fusible else AT_THE_BORDER))
+        for edge, note in zip(workload.edges, before, strict=True)
+    )
+    kept = tuple(row for row in report.folded if row.layer is None or row.layer in workload)
+    notes = (*report.notes, *_notes(whole, runs))
+    return ImportedModel(workload, replace(report, edges=edges, folded=kept, notes=notes))
+
+
+def _notes(whole: Workload, runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        names = [whole.layers[number].name for number in (run.kept[0], run.kept[-1], run.stop - 1)]
+        block = names[0] if run.period == 1 else f"{names[0]} to {names[1]}"
+        yield (
+            f"{run.count} equal blocks, up to {names[2]}, are folded into one that repeats ({block}); tensors between "
+            "them are not fused, with --unfold they can be"
+        )
