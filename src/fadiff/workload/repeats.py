@@ -72,12 +72,14 @@ def folded(workload: Workload, runs: Sequence[Run]) -> Workload:
             kept[layers[number].name] = run.start + (number - run.start) % run.period
         times |= dict.fromkeys(run.kept, run.count)
 
+    written = _written(workload, runs)
+
     def read(operand: Input, target: int) -> Input:
         if operand.source is None:
             return operand
         source = kept[operand.source]
         alike = layers[source].repeat * times[source] == layers[target].repeat * times[target]
-        together = alike and (times[source] == 1 or layers[source].name == operand.source)
+        together = alike and source not in written and (times[source] == 1 or layers[source].name == operand.source)
         return Input(layers[source].name, operand.port, operand.fusible and together)
 
     return Workload(
@@ -91,6 +93,21 @@ def folded(workload: Workload, runs: Sequence[Run]) -> Workload:
             for number in dict.fromkeys(kept.values())
         ),
     )
+
+
+def _written(workload: Workload, runs: Sequence[Run]) -> set[int]:
+    """Layers of first blocks that the next block reads, and nobody behind the run: fused, they would not be written."""
+    number = {layer.name: i for i, layer in enumerate(workload.layers)}
+    readers = [(number[edge.source], number[edge.target]) for edge in workload.edges]
+    found: set[int] = set()
+    for run in runs:
+        next_block, last_block = run.start + run.period, run.stop - run.period
+        handed = {source for source, target in readers if source in run.kept and target >= next_block}
+        read = {
+            source - last_block + run.start for source, target in readers if source >= last_block and target >= run.stop
+        }
+        found |= handed - read
+    return found
 
 
 class _Finder:

@@ -16,16 +16,28 @@ from typing import Any
 
 from fadiff.workload.graph import Workload
 from fadiff.workload.importers.blocks import fold_blocks
+from fadiff.workload.importers.loops import rolled
 from fadiff.workload.importers.lowering.account import account
 from fadiff.workload.importers.lowering.convolutions import convolution
 from fadiff.workload.importers.lowering.drafts import Net, NotModelled
 from fadiff.workload.importers.lowering.edges import Edges
 from fadiff.workload.importers.lowering.folding import elementwise, normalize
-from fadiff.workload.importers.lowering.moves import concat, expand, lookup, opaque, pad, reshape, slice_, transpose
+from fadiff.workload.importers.lowering.moves import (
+    carry,
+    concat,
+    expand,
+    lookup,
+    opaque,
+    pad,
+    reshape,
+    slice_,
+    transpose,
+)
 from fadiff.workload.importers.lowering.pooling import pool, reduce, resize
 from fadiff.workload.importers.lowering.products import product
 from fadiff.workload.importers.lowering.recurrent import recurrent
 from fadiff.workload.importers.operators import (
+    Carry,
     Concat,
     Convolution,
     Elementwise,
@@ -65,6 +77,7 @@ _LOWERED_BY: dict[type[Operator], Callable[[Net, int, Any], None]] = {
     Slice: slice_,
     Pad: pad,
     Lookup: lookup,
+    Carry: carry,
     Opaque: opaque,
 }
 
@@ -74,6 +87,7 @@ def lower(graph: OperatorGraph, *, unfold: bool = False) -> ImportedModel:
 
     Many equal blocks in a row are folded into one that repeats, unless they are to stay `unfold`ed.
     """
+    graph = rolled(graph)
     net = Net(graph)
     for number, operator in enumerate(graph.operators):
         if all(name in net.fixed for name in operator.inputs if name):

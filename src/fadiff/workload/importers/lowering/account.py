@@ -95,7 +95,11 @@ def _by_type(
         rows.append(
             OperatorCount(
                 kind,
-                len({net.graph.operators[number].name for number in numbers}),
+                sum(
+                    {
+                        net.graph.operators[number].name: net.graph.operators[number].repeat for number in numbers
+                    }.values()
+                ),
                 sum(macs[number] for number in numbers),
                 sum(parameters[number] for number in numbers),
                 ", ".join(f"{what} ({count})" if len(told) > 1 else what for what, count in told.most_common()),
