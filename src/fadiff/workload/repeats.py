@@ -80,11 +80,11 @@ def folded(workload: Workload, runs: Sequence[Run]) -> Workload:
         source = kept[operand.source]
         alike = layers[source].repeat * times[source] == layers[target].repeat * times[target]
         together = alike and source not in written and (times[source] == 1 or layers[source].name == operand.source)
-        return Input(layers[source].name, operand.port, operand.fusible and together)
+        return replace(operand, source=layers[source].name, fusible=operand.fusible and together)
 
-    return Workload(
-        workload.name,
-        tuple(
+    return replace(
+        workload,
+        layers=tuple(
             replace(
                 layers[number],
                 repeat=layers[number].repeat * times[number],
@@ -97,17 +97,24 @@ def folded(workload: Workload, runs: Sequence[Run]) -> Workload:
 
 def _written(workload: Workload, runs: Sequence[Run]) -> set[int]:
     """Layers of first blocks that the next block reads, and nobody behind the run: fused, they would not be written."""
-    number = {layer.name: i for i, layer in enumerate(workload.layers)}
-    readers = [(number[edge.source], number[edge.target]) for edge in workload.edges]
     found: set[int] = set()
     for run in runs:
-        next_block, last_block = run.start + run.period, run.stop - run.period
-        handed = {source for source, target in readers if source in run.kept and target >= next_block}
-        read = {
-            source - last_block + run.start for source, target in readers if source >= last_block and target >= run.stop
+        last_block = run.stop - run.period
+        behind = {
+            source - last_block for source, target in _readers(workload) if source >= last_block and target >= run.stop
         }
-        found |= handed - read
+        found |= {layer for layer in handed_over(workload, run) if layer - run.start not in behind}
     return found
+
+
+def handed_over(workload: Workload, run: Run) -> set[int]:
+    """Layers of the first block that the next one reads."""
+    return {source for source, target in _readers(workload) if source in run.kept and target >= run.kept.stop}
+
+
+def _readers(workload: Workload) -> list[tuple[int, int]]:
+    number = {layer.name: i for i, layer in enumerate(workload.layers)}
+    return [(number[edge.source], number[edge.target]) for edge in workload.edges]
 
 
 class _Finder:

@@ -192,16 +192,11 @@ def test_mamba_has_the_layers_that_its_loop_over_tokens_has(monkeypatch: pytest.
 
 
 def test_many_blocks_of_many_tokens_are_a_few_layers():
-    config = AutoConfig.for_model("mamba", hidden_size=16, num_hidden_layers=10, state_size=4, vocab_size=100)
-    model = import_huggingface(config, seq=1000)
-    assert len(model.workload.layers) <= 30
-    assert (
-        model.workload.macs
-        == 10
-        * import_huggingface(
-            AutoConfig.for_model("mamba", hidden_size=16, num_hidden_layers=1, state_size=4, vocab_size=100), seq=1000
-        ).workload.macs
-    )
+    tiny = {"hidden_size": 16, "state_size": 4, "vocab_size": 100}
+    one, many = (AutoConfig.for_model("mamba", num_hidden_layers=blocks, **tiny) for blocks in (1, 17))
+    network = import_huggingface(many, seq=1000).workload
+    assert len(network.layers) <= 30
+    assert network.macs == 17 * import_huggingface(one, seq=1000).workload.macs
 
 
 def test_a_selective_scan_computes_the_recurrence():

@@ -5,17 +5,25 @@ from dataclasses import replace
 
 from fadiff.workload.graph import Workload
 from fadiff.workload.importers.report import EdgeNote, ImportedModel
-from fadiff.workload.repeats import Run, find_runs, folded
+from fadiff.workload.repeats import Run, find_runs, folded, handed_over
 
-FEWEST = 8
-"""Blocks in a row from which on they are folded: docs/import.md has the measurement."""
+FEWEST, FEWEST_OF_IMAGES = 16, 32
+"""Blocks in a row from which on they are folded; more where images go from one to the next, which gain by fusion.
+
+docs/import.md has the measurement.
+"""
 AT_THE_BORDER = "equal blocks are folded into one, and what goes into it or comes out is not fused"
 
 
 def fold_blocks(imported: ImportedModel) -> ImportedModel:
     """The same model with a block in the place of many equal ones in a row; others are left as they are."""
     whole, report = imported.workload, imported.report
-    runs = find_runs(whole, FEWEST)
+    runs = [
+        run
+        for run in find_runs(whole, FEWEST)
+        if run.count >= FEWEST_OF_IMAGES
+        or not any(min(whole.layers[number].stored) > 1 for number in handed_over(whole, run))
+    ]
     if not runs:
         return imported
     workload = folded(whole, runs)

@@ -97,7 +97,8 @@ def lower(graph: OperatorGraph, *, unfold: bool = False) -> ImportedModel:
         if isinstance(operator, Convolution | Product | Recurrent):
             _check_words(graph, operator)
         if isinstance(operator, Opaque):
-            net.not_modelled.append(NotModelled(number, operator.reason, operator.macs))
+            macs = None if operator.macs is None else operator.macs * operator.repeat
+            net.not_modelled.append(NotModelled(number, operator.reason, macs))
         _LOWERED_BY[type(operator)](net, number, operator)
     for name in graph.outputs:
         if name in net.values:

@@ -21,7 +21,7 @@ SELECTIVE_SCAN = "mamba_selective_scan"
 @contextmanager
 def scans_traced_once(module: nn.Module) -> Generator[None]:
     """Within it, the parts of a module scan by :func:`selective_scan`."""
-    homes = {sys.modules[type(part).__module__] for part in module.modules()}
+    homes = {sys.modules.get(type(part).__module__) for part in module.modules()}
     before = {home: getattr(home, SELECTIVE_SCAN) for home in homes if hasattr(home, SELECTIVE_SCAN)}
     try:
         for home in before:
