@@ -66,6 +66,12 @@ An accelerator of your own: energies are pJ per word. From a file it is read by 
 >>> fadiff.greedy(Workload("toy", (product,)), chip).machine.peak_macs
 16
 
+``Limits`` bar what takes too long, or too much energy. This is the least energy of all schedules that are fast enough:
+
+>>> fast = fadiff.Limits(cycles=400)
+>>> fadiff.optimize(Workload("toy", (product,)), chip, objective="energy", limits=fast).best.cycles <= 400
+True
+
 Executing the schedule, word by word, checks the price and the results at once:
 
 >>> fadiff.verify(by_hand).holds
@@ -75,10 +81,18 @@ A network of your own may be a PyTorch module, or the configuration of a Hugging
 
 >>> import torch
 >>> module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 1))
->>> fadiff.from_torch(module, torch.zeros(1, 3, 16, 16)).macs
+>>> pair = fadiff.from_torch(module, torch.zeros(1, 3, 16, 16), name="pair")
+>>> pair.macs
 63488
 >>> fadiff.from_huggingface({"model_type": "resnet"}).macs
 4087136256
+
+What was imported can be kept as a network file, which needs no PyTorch to be read:
+
+>>> with tempfile.TemporaryDirectory() as folder:
+...     fadiff.save_workload(f"{folder}/pair.yaml", pair)
+...     fadiff.load_model(f"{folder}/pair.yaml") == pair
+True
 
 Or it is an ONNX file, whose open dims are given:
 
@@ -106,11 +120,11 @@ from fadiff.errors import FadiffError
 from fadiff.hardware import Axis, Machine, Memory, load_machine
 from fadiff.schedule import Group, Mapping, Schedule, Trips
 from fadiff.schedule.rules import violations
-from fadiff.workload import Dims, Input, Layer, Workload, load_model
+from fadiff.workload import Dims, Input, Layer, Workload, load_model, save_workload
 
 if TYPE_CHECKING:
     from fadiff.agreement import verify
-    from fadiff.search import greedy, optimize
+    from fadiff.search import Limits, greedy, optimize
     from fadiff.search.solver.network_bound import bound
     from fadiff.workload.importers import from_onnx
     from fadiff.workload.importers.torch_models import from_huggingface, from_torch
@@ -126,6 +140,7 @@ __all__ = [
     "Group",
     "Input",
     "Layer",
+    "Limits",
     "Machine",
     "Mapping",
     "Memory",
@@ -145,11 +160,13 @@ __all__ = [
     "load_schedule",
     "optimize",
     "save_schedule",
+    "save_workload",
     "verify",
     "violations",
 ]
 
 _LOADED_ON_FIRST_USE = {
+    "Limits": "fadiff.search",
     "bound": "fadiff.search.solver.network_bound",
     "from_huggingface": "fadiff.workload.importers.torch_models",
     "from_onnx": "fadiff.workload.importers",
@@ -165,6 +182,10 @@ def __getattr__(name: str) -> object:
     if name in _LOADED_ON_FIRST_USE:
         return getattr(import_module(_LOADED_ON_FIRST_USE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def _schedule_html(schedule: Schedule) -> str:

@@ -1,6 +1,8 @@
 """The public interface."""
 
 import doctest
+import subprocess
+import sys
 
 import pytest
 
@@ -13,6 +15,12 @@ def test_every_public_name_is_there_and_shown_in_the_docstring():
         assert getattr(fadiff, name) is not None
         if name != "__version__":
             assert name in (fadiff.__doc__ or "")
+
+
+def test_dir_lists_every_public_name_before_any_is_used():
+    fresh = "import fadiff; print(*dir(fadiff))"
+    listed = subprocess.run([sys.executable, "-c", fresh], capture_output=True, text=True, check=True).stdout.split()
+    assert set(fadiff.__all__) <= set(listed)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

@@ -127,3 +127,36 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path: Path):
     net = GraphBuilder()
     net.conv(net.input("x", (1, 3, 8, 8)), (3, 4), norm=False, name="[red]a[/red]")
     assert "[red]a[/red]" in fadiff("import", net.save(tmp_path, "[red]a[/red]")).stdout
+
+
+BLOCKS = Path(__file__).parents[1] / "data" / "models" / "deep.onnx"
+
+
+def test_many_equal_blocks_become_one_that_repeats():
+    told = " ".join(lines("import", BLOCKS))
+    assert "layers 4, 1 of them sums and elementwise products" in told
+    assert "conv0 (x32)" in told
+    assert "32 equal blocks, up to add31, are folded into one that repeats (conv0 to add0)" in told
+    assert "add0 head (input) equal blocks are folded into one" in told
+    imported = answer("import", BLOCKS)
+    assert {layer["name"]: layer.get("repeat", 1) for layer in imported["workload"]["layers"]} == {
+        "stem": 1, "conv0": 32, "add0": 32, "head": 1
+    }  # fmt: skip
+
+
+def test_unfolded_blocks_have_the_same_totals(tmp_path: Path):
+    costs: list[list[float]] = []
+    for options in ((), ("--unfold",)):
+        totals = answer("show", BLOCKS, *options)["totals"]
+        path = tmp_path / "made.json"
+        assert fadiff("optimize", BLOCKS, *options, "-m", "greedy", "-o", path).exit_code == 0
+        made = answer("evaluate", path)["totals"]
+        counts = [made[key] for key in ("energy_pj", "cycles", "edp_uj_cycles")]
+        costs.append([totals["macs"], totals["parameter_words"], *counts])
+        assert str(load_schedule(path).made_by["command"]).count("--unfold") == len(options)
+    assert costs[1] == pytest.approx(costs[0], rel=1e-12)
+    assert answer("show", BLOCKS, "--unfold")["totals"]["layers"] == 66
+
+
+def test_only_models_from_elsewhere_are_unfolded():
+    assert "'resnet18' is taken as it is: leave unfold away" in refusal("show", "resnet18", "--unfold")

@@ -120,7 +120,7 @@ def test_reports_that_cannot_be_made_are_refused_in_one_sentence(tmp_path: Path)
         ((schedule, "-o", page, "--compare", other), ("tiny", "mobilenet_v1")),
         ((schedule, "-o", page, "--compare", tmp_path / "none.json"), ("no such file",)),
         ((schedule, "-o", page, "--trace", trace), ("trace.json", "the schedule has", "give the trace of the search")),
-        ((schedule, "-o", page, "--trace", other), ("other.json", "unknown")),
+        ((schedule, "-o", page, "--trace", other), ("other.json", "a schedule, not the trace")),
         ((schedule, "-o", page, "--trace", write(tmp_path, "empty.json", "{")), ("empty.json", "cut short")),
     ):
         sentence = refusal("report", *wrong)

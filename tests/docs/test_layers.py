@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "fadiff"
 LAYERS = (
     ("errors",),
     ("files",),
+    ("file_kinds",),
     ("workload",),
     ("hardware",),
     ("schedule",),

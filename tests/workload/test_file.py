@@ -210,7 +210,7 @@ BOMB = "[&a0 [x], " + ", ".join(f"&a{i + 1} [*a{i}, *a{i}]" for i in range(50)) 
         (layer(0, name="\ud800"), r"layer '\ud800': give every layer a name of printable characters"),
         (layer(0, out={"P": 56}), "shapes: 'a' -> 'b' (input): 1 columns arrive, the layer reads 58"),
         (layer(0, repeat=0), "layers.0.repeat: input should be greater than 0"),
-        (b"\x89PNG\r\n\x1a\n\x00\xff", "byte 0 is not UTF-8 text: is this the right file?"),
+        (b"\xa9PNG\r\n\x1a\n\x00\xff", "byte 0 is not UTF-8 text: is this the right file?"),
         (b"name: \x00", "the YAML is not valid (unacceptable character #x0000: special characters are not allowed)"),
     ],
 )

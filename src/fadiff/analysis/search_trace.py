@@ -9,7 +9,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, NonNegativeFloat, NonNegativeInt
 
-from fadiff.files import FileError, Strict, parse, read_text, validate
+from fadiff.file_kinds import TRACE, read_data
+from fadiff.files import FileError, Strict, parse, validate
 
 
 class _PointModel(Strict):
@@ -64,12 +65,16 @@ class SearchTrace:
 
 def read_trace(path: Path) -> SearchTrace:
     """Read a trace file; a FadiffError with the place where it is not one."""
-    return parse_trace(read_text(path), str(path))
+    return _series(read_data(path, TRACE), str(path))
 
 
 def parse_trace(text: str, origin: str) -> SearchTrace:
     """The text of a trace file as values; `origin` names it in errors."""
-    model = validate(_TraceModel, parse(text, origin), origin)
+    return _series(parse(text, origin), origin)
+
+
+def _series(data: object, origin: str) -> SearchTrace:
+    model = validate(_TraceModel, data, origin)
     points = model.points
     if not points:
         raise FileError(f"{origin}: points: the trace is empty: write it with fadiff optimize --trace")

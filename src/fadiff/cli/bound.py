@@ -1,6 +1,5 @@
 """`fadiff bound`: what no schedule can undercut, and how far a schedule is from it."""
 
-import json as json_format
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -14,10 +13,11 @@ from rich.table import Table
 from fadiff.cli.coverage import Strict, coverage_json, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import ExactFactors, Json
-from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, facts, microjoules, percent, print_json, table
 from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
+from fadiff.file_kinds import SCHEDULE, kind_of_file
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def bound(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
+    unfold: Unfold = False,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
@@ -84,8 +85,8 @@ def bound(
     check_objective(objective)
     check_outputs((output,), (target,))
     seconds = parse_duration(budget)
-    if _is_schedule(target):
-        given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value}
+    if kind_of_file(Path(target)) == SCHEDULE:
+        given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value, "--unfold": unfold}
         if extra := [option for option, what in given.items() if what]:
             raise FadiffError(f"{target} is a schedule, which has its own network and machine: leave {extra[0]} away")
         near = evaluate(load_schedule(target))
@@ -97,7 +98,7 @@ def bound(
                 "fadiff optimize --exact-factors first"
             )
     else:
-        workload = load_model(target, *read_sizes(shape, dim, value))
+        workload = load_model(target, *read_sizes(shape, dim, value), unfold=unfold)
         if strict:
             refuse_gaps(target, workload)
         near = optimize(
@@ -126,18 +127,6 @@ def bound(
 
 def _show(display: "LiveDisplay", near: Evaluation, found: "Bound") -> None:
     display.proved(found, found.gap(near))
-
-
-def _is_schedule(target: str) -> bool:
-    """Whether a file is there that says it is a schedule."""
-    path = Path(target)
-    if path.suffix != ".json" or not path.is_file():
-        return False
-    try:
-        document = json_format.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(document, dict) and str(document.get("format", "")).startswith("fadiff-schedule/")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def _facts(proven: "Bound", near: Evaluation) -> Table:

@@ -10,10 +10,13 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from fadiff.cli.tables import cut
 from fadiff.errors import FadiffError
 from fadiff.schedule.rules import IllegalScheduleError
 
 BAD_INPUT = 2
+PATH_LENGTH = 300
+"""Signs of a word in a sentence that are printed: paths are longer than names."""
 INTERRUPTED = 130
 
 
@@ -52,7 +55,7 @@ class SentencesOnErrors(TyperGroup):
             sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
         except FadiffError as error:
             for sentence in _sentences(error):
-                typer.echo(f"error: {sentence}", err=True)
+                typer.echo(f"error: {cut(sentence, PATH_LENGTH)}", err=True)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)

@@ -5,18 +5,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
 from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json, network_json
-from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, facts, print_json, short, table
-from fadiff.files import write_text
-from fadiff.workload import Workload
-from fadiff.workload.file import workload_to_json
+from fadiff.workload import Workload, save_workload
 from fadiff.workload.importers import ImportedModel, ImportReport
 from fadiff.workload.importers.files import import_file
 
@@ -33,6 +30,7 @@ def import_(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
+    unfold: Unfold = False,
     strict: Strict = False,
     output: Annotated[
         Path | None,
@@ -56,27 +54,17 @@ def import_(
       fadiff import llama/config.json --dim seq=512 -o llama.yaml
     """
     check_outputs((output,), (model,))
-    imported = import_file(Path(model), *read_sizes(shape, dim, value))
+    imported = import_file(Path(model), *read_sizes(shape, dim, value), unfold=unfold)
     if strict:
         refuse_gaps(model, imported.workload)
     if output is not None:
-        write_text(output, _file_text(imported.workload, output))
+        save_workload(output, imported.workload)
     if json:
         print_json({"workload": network_json(imported.workload), "report": _report_json(imported.report)})
         return
     _show(console(), imported)
     if output is not None:
         console().print(f"Written to {output}. Next: fadiff optimize {output}")
-
-
-def _file_text(workload: Workload, path: Path) -> str:
-    """A workload file, JSON or YAML by its name."""
-    written = workload_to_json(workload)
-    if path.suffix.lower() == ".json":
-        import json
-
-        return json.dumps(written, indent=1) + "\n"
-    return yaml.safe_dump(written, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
 
 
 def _show(out: Console, imported: ImportedModel) -> None:

@@ -5,7 +5,7 @@ from types import TracebackType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from fadiff.cli.tables import console, percent
+from fadiff.cli.tables import console, cut, percent
 from fadiff.search.driver import Incumbent, Status
 from fadiff.search.solver.network_bound import Bound
 
@@ -32,7 +32,9 @@ class LiveDisplay:
             disable=not shown,
         )
         self._budget = budget_seconds
-        self._task = self._progress.add_task(f"{model} on {hardware}", total=budget_seconds, numbers="starting")
+        self._task = self._progress.add_task(
+            cut(f"{model} on {hardware}", 40), total=budget_seconds, numbers="starting"
+        )
 
     def __enter__(self) -> "LiveDisplay":
         self._progress.start()

@@ -6,7 +6,7 @@ import typer
 
 from fadiff.analysis.units import plural
 from fadiff.cli.networks import Json
-from fadiff.cli.tables import console, facts, print_json, table
+from fadiff.cli.tables import console, cut, facts, print_json, table
 from fadiff.hardware import Machine, MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
 from fadiff.hardware.quantities import clock_text
 from fadiff.report.machine_drawing import filled_notes, fusion_sentence, machine_lines
@@ -71,7 +71,7 @@ def _show(told: MachineFile) -> None:
     out.print(nodes)
     if told.filled:
         out.print(f"* not in the file, filled in. {'. '.join(filled_notes(lines))}.")
-    out.print(fusion_sentence(machine))
+    out.print(cut(fusion_sentence(machine)))
     widths = ", ".join(f"{what} {bits}" for what, bits in vars(machine.bits).items())
     overlap = "hide behind work" if machine.overlap == "full" else "add to the work"
     pairs = [

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from fadiff.cli.coverage import Strict, refuse_gaps
-from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, facts, print_json, short, table
 from fadiff.workload import DIMS, Layer, Workload, describe, load_model, zoo_names
 from fadiff.workload.file import workload_to_json
@@ -52,6 +52,7 @@ def show(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
+    unfold: Unfold = False,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
@@ -68,7 +69,7 @@ def show(
       fadiff show my-network.yaml --json
       fadiff show my-network.onnx --shape input=1x3x224x224
     """
-    network = load_model(model, *read_sizes(shape, dim, value))
+    network = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     if strict:
         refuse_gaps(model, network)
     if json:

@@ -17,7 +17,7 @@ from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import ExactFactors, Json, Model
 from fadiff.cli.report import write_report
-from fadiff.cli.sizes import Dims, Shapes, Values, read_sizes
+from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
 from fadiff.cli.tables import console, microjoules, percent, print_json, short, table
 from fadiff.cost import Evaluation, evaluate, save_schedule
@@ -90,6 +90,7 @@ def optimize(
     shape: Shapes = None,
     dim: Dims = None,
     value: Values = None,
+    unfold: Unfold = False,
     strict: Strict = False,
     json: Json = False,
 ) -> None:
@@ -118,7 +119,7 @@ def optimize(
     seconds = parse_duration(budget)
     check_outputs((output, trace, report), (model, hardware))
     limits = Limits(inf if max_energy is None else max_energy * 1e6, inf if max_latency is None else max_latency)
-    workload = load_model(model, *read_sizes(shape, dim, value))
+    workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     if strict:
         refuse_gaps(model, workload)
     machine = load_machine(hardware)
@@ -145,9 +146,9 @@ def optimize(
     asked |= {"restarts": restarts} if restarts != "auto" else {}
     asked |= {"max-energy": str(max_energy)} if max_energy is not None else {}
     asked |= {"max-latency": str(max_latency)} if max_latency is not None else {}
-    asked |= {"exact-factors": ""} if exact_factors else {}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
-    made_by = {**result.schedule.made_by, "command": _command(model, asked, sizes)}
+    flags = [*(["--unfold"] if unfold else []), *(["--exact-factors"] if exact_factors else [])]
+    made_by = {**result.schedule.made_by, "command": _command([model, *flags], asked, sizes)}
     schedule = replace(result.schedule, made_by=made_by, bound=bound)
     best = evaluate(schedule) if output is None else save_schedule(output, schedule)
     steps = _trace_text(result.trace, made_by)
@@ -269,8 +270,8 @@ def _restarts(text: str) -> int | None:
     raise FadiffError(f"restarts is {text!r}: give a positive number, or auto")
 
 
-def _command(model: str, options: dict[str, str | int], sizes: tuple[tuple[str, list[str] | None], ...]) -> str:
+def _command(model: list[str], options: dict[str, str | int], sizes: tuple[tuple[str, list[str] | None], ...]) -> str:
     """The command that finds a schedule again: what was asked for, without the files that were written."""
     given = [(option, value) for option, values in sizes for value in values or ()]
-    words = [word for option, value in (*given, *options.items()) for word in (f"--{option}", str(value)) if word]
-    return shlex.join(["fadiff", "optimize", model, *words])
+    words = [word for option, value in (*given, *options.items()) for word in (f"--{option}", str(value))]
+    return shlex.join(["fadiff", "optimize", *model, *words])

@@ -1,4 +1,4 @@
-"""Options that settle what a model leaves open: shapes of inputs, sizes of named dims, inputs that decide."""
+"""Options of models from elsewhere: shapes of inputs, sizes of named dims, inputs that decide, blocks kept apart."""
 
 from typing import Annotated, NamedTuple
 
@@ -29,6 +29,10 @@ Values = Annotated[
         help="ONNX: an input that decides on a branch. May be repeated.",
         show_default=False,
     ),
+]
+Unfold = Annotated[
+    bool,
+    typer.Option("--unfold", help="Models: keep equal blocks apart, else one stands for many in a row and repeats."),
 ]
 
 

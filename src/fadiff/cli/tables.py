@@ -2,14 +2,15 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.style import StyleType
 from rich.table import Table
-from rich.text import Text
 
 from fadiff.analysis.units import significant
 
@@ -20,6 +21,8 @@ LEAST_WIDTH = 80
 terminal breaks the lines, which is harder to read but true."""
 
 
+WORD_LENGTH, TEXT_LENGTH = 100, 1000
+"""Signs of a word, and of a text, that are printed. Files may hold names of any length."""
 NAME_WIDTH, NUMBER_WIDTH = 20, 6
 """Columns that tables of layers leave to names, and that numbers take at least."""
 
@@ -38,10 +41,33 @@ def print_json(document: object) -> None:
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
+def cut(text: str, word_length: int = WORD_LENGTH) -> str:
+    """A text that a terminal can show: of longer words, and of a longer text, the middle is left out.
+
+    >>> cut("a word of " + 30000 * "e" + "s", word_length=10)
+    'a word of eeeee…eees'
+    """
+    words = re.sub(rf"\S{{{word_length + 1},}}", lambda found: _middle_out(found[0], word_length), text)
+    return _middle_out(words, TEXT_LENGTH)
+
+
+def _middle_out(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length // 2]}…{text[len(text) - (length - 1) // 2 :]}"
+
+
+class _Cut(Table):
+    """A table that cuts what is in its cells."""
+
+    def add_row(self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False) -> None:
+        """Add a row."""
+        shown = (cut(cell) if isinstance(cell, str) else cell for cell in cells)
+        super().add_row(*shown, style=style, end_section=end_section)
+
+
 def table(title: str, columns: Sequence[str], *, wide: int = 1) -> Table:
     """An empty table. The first `wide` columns hold words and wrap; the others hold numbers and never do."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for i, name in enumerate(columns):
+    made = _Cut(title=cut(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for i, name in enumerate(map(cut, columns)):
         if i < wide:
             made.add_column(name, vertical="top", overflow="fold")
         else:
@@ -67,9 +93,9 @@ def column_groups(headers: Sequence[str]) -> list[list[str]]:
     return groups
 
 
-def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
+def facts(pairs: Iterable[tuple[str, str]]) -> Table:
     """Names and values, one a line."""
-    made = Table.grid(padding=(0, 2), pad_edge=True)
+    made = _Cut.grid(padding=(0, 2), pad_edge=True)
     made.add_column(style="dim", no_wrap=True)
     made.add_column(overflow="fold")
     for name, value in pairs:

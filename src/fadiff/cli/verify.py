@@ -16,7 +16,7 @@ from fadiff.analysis.units import size_text
 from fadiff.cli.coverage import coverage_json
 from fadiff.cli.evaluate import File
 from fadiff.cli.networks import Json
-from fadiff.cli.tables import console, facts, print_json, table
+from fadiff.cli.tables import console, cut, facts, print_json, table
 from fadiff.cost import evaluate, load_schedule
 from fadiff.schedule import Schedule
 
@@ -175,7 +175,7 @@ def _run(schedule: Schedule, seed: int) -> Agreement:
 
         def show(layer: str, macs_done: int, macs: int) -> None:
             # Layer names are no markup; the bar is for MACs, which take nearly all of the time.
-            progress.update(task, description=escape(layer), completed=macs_done, total=macs)
+            progress.update(task, description=escape(cut(layer)), completed=macs_done, total=macs)
 
         execution = execute(schedule, seed=seed, progress=show)
     return compare(evaluate(schedule), execution)

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 
-from fadiff.files import FileError, keys_of, misspelt, parse, read_text, validate
+from fadiff.file_kinds import HARDWARE, read_data, refuse_other_kinds
+from fadiff.files import FileError, keys_of, misspelt, parse, validate
 from fadiff.hardware.gemmini import GemminiFileModel
 from fadiff.hardware.machine import Machine, MachineError
 from fadiff.hardware.nodes_file import Filled, NodesFileModel
@@ -55,17 +56,17 @@ def read_machine(name_or_path: str) -> MachineFile:
     """A machine by its built-in name, or from a YAML or JSON file, with what the file says about it."""
     known = builtin_machines()
     if name_or_path in known:
-        text = CATALOG.joinpath(f"{name_or_path}.yaml").read_text(encoding="utf-8")
+        data = parse(CATALOG.joinpath(f"{name_or_path}.yaml").read_text(encoding="utf-8"), name_or_path)
     elif name_or_path.lower().endswith(SUFFIXES):
-        text = read_text(Path(name_or_path))
+        data = read_data(Path(name_or_path), HARDWARE)
     else:
+        refuse_other_kinds(Path(name_or_path), HARDWARE)
         close = get_close_matches(name_or_path, known, n=1)
         hint = f" (did you mean {close[0]}?)" if close else ""
         raise FileError(
             f"{name_or_path}: no built-in hardware has this name{hint}: "
             f"choose {', '.join(known)}, or a file that ends in {', '.join(SUFFIXES)}"
         )
-    data = parse(text, name_or_path)
     model = validate(NodesFileModel if _lists_nodes(data) else GemminiFileModel, data, name_or_path, _about_unknown)
     try:
         machine, filled = model.filled_in()

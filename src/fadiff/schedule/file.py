@@ -12,7 +12,8 @@ from typing import Annotated, Any, Generic, Literal, Self, TypeVar, cast
 from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
 from fadiff.errors import FadiffError
-from fadiff.files import FileError, Strict, parse, read_text, validate, write_text
+from fadiff.file_kinds import SCHEDULE, read_data
+from fadiff.files import FileError, Strict, validate, write_text
 from fadiff.hardware import Machine
 from fadiff.hardware.gemmini import GemminiModel
 from fadiff.hardware.machine_json import MachineModel, machine_to_json
@@ -170,7 +171,7 @@ def _mapping(machine: Machine, place: str, given: MappingOf[str, DimsModel], ord
 
 def read_schedule(path: Path) -> tuple[Schedule, StatedCost | None]:
     """A schedule file as values, with the cost it states. Legality and cost are for the caller to check."""
-    data: Any = parse(read_text(path), str(path))
+    data = read_data(path, SCHEDULE)
     first = isinstance(data, dict) and cast(dict[str, Any], data).get("format") == FIRST_FORMAT
     model = validate(FirstScheduleModel if first else ScheduleModel, cast(object, data), str(path))
     try:

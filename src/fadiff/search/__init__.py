@@ -1,7 +1,7 @@
 """Search: one driver, one budget, one incumbent; a room for each family of methods."""
 
-from fadiff.search.driver import Incumbent, Result, Settings, Status
+from fadiff.search.driver import Incumbent, Limits, Result, Settings, Status
 from fadiff.search.greedy import greedy
 from fadiff.search.optimize import METHODS, optimize
 
-__all__ = ["METHODS", "Incumbent", "Result", "Settings", "Status", "greedy", "optimize"]
+__all__ = ["METHODS", "Incumbent", "Limits", "Result", "Settings", "Status", "greedy", "optimize"]

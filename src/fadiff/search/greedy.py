@@ -9,6 +9,7 @@ priced in one batched call.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -46,7 +47,9 @@ def greedy(
     Layers that are not reached by the deadline, on the clock of `time.monotonic`, keep tiles of one value. With
     `exact_factors` all tiles divide their dims.
     """
-    task = Task(workload, machine, dtype=np.float64, exact_factors=exact_factors)
+    # How often a layer runs does not matter to it: those that differ in nothing else are one layer here.
+    once = replace(workload, layers=tuple(replace(layer, repeat=1) for layer in workload.layers))
+    task = Task(once, machine, dtype=np.float64, exact_factors=exact_factors)
     conditions = {layer.name: task.alone(layer.name) for layer in workload.layers if layer.is_mac}
     different = list(dict.fromkeys(conditions.values()))
     found: dict[Condition, Mapping] = {}

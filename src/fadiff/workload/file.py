@@ -1,13 +1,16 @@
 """Workload files: the `workload` object of a schedule file, on its own as YAML or JSON."""
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import yaml
 from annotated_types import Len
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from fadiff.files import FileError, Strict, parse, read_text, validate
+from fadiff.file_kinds import NETWORK, read_data
+from fadiff.files import FileError, Strict, validate, write_text
 from fadiff.workload.coverage import NotModelled
 from fadiff.workload.graph import Workload
 from fadiff.workload.layer import DIMS, Dims, Input, Kind, Layer, Port, VectorOp, WorkloadError
@@ -114,11 +117,21 @@ class WorkloadModel(Strict):
 
 def load_workload(path: Path) -> Workload:
     """Read a workload file, YAML or JSON."""
-    model = validate(WorkloadModel, parse(read_text(path), str(path)), str(path))
+    model = validate(WorkloadModel, read_data(path, NETWORK), str(path))
     try:
         return model.value()
     except WorkloadError as error:
         raise FileError(f"{path}: {error}") from None
+
+
+def save_workload(path: Path | str, workload: Workload) -> None:
+    """Write a workload file, whole or not at all: JSON if its name ends in .json, else YAML."""
+    path, written = Path(path), workload_to_json(workload)
+    if path.suffix.lower() == ".json":
+        text = json.dumps(written, indent=1) + "\n"
+    else:
+        text = yaml.safe_dump(written, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    write_text(path, text)
 
 
 def dims_to_json(dims: Dims) -> dict[str, int]:

@@ -286,9 +286,21 @@ def gated_block() -> GraphBuilder:
     return net
 
 
+def deep_stack() -> GraphBuilder:
+    """A stem, 32 equal residual blocks, and a head."""
+    net = GraphBuilder()
+    x = net.conv(net.input("image", (1, 3, 16, 16)), (3, 16), 3, norm=False, name="stem")
+    for i in range(32):
+        y = net.add("Relu", net.conv(x, (16, 16), 3, norm=False, name=f"conv{i}"))
+        x = net.add("Add", y, x, name=f"add{i}")
+    net.conv(x, (16, 10), norm=False, name="head")
+    return net
+
+
 FILES = {
     "resnet18.onnx": (resnet((2, 2, 2, 2), bottleneck=False), "fc"),
     "squeeze-excite.onnx": (gated_block(), "add"),
+    "deep.onnx": (deep_stack(), "head"),
 }
 """Models in `tests/data/models`, with their outputs. ``python tests/workload/importers/graphs.py`` writes them."""
 

@@ -43,6 +43,7 @@ CONFIGS = {
     },
     "mamba": {"hidden_size": 16, "num_hidden_layers": 1, "state_size": 4, "vocab_size": 100},
 }  # fmt: skip
+WITHOUT_TOKENS = ("vit", "resnet", "convnext", "swin", "wav2vec2")
 
 
 def tensors(inputs):
@@ -54,11 +55,12 @@ def tensors(inputs):
 def test_macs_and_parameters_are_those_that_pytorch_counts(model):
     config = AutoConfig.for_model(model, **CONFIGS[model])
     module = build(config, None)
-    inputs = tensors(example_inputs(module, config, batch=2, seq=16, past=0, shapes={}))
+    seq = None if model in WITHOUT_TOKENS else 16
+    inputs = tensors(example_inputs(module, config, batch=2, seq=seq, past=0, shapes={}))
     real = type(module)(config).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         real(**inputs)
-    report = import_huggingface(config, batch=2, seq=16).report
+    report = import_huggingface(config, batch=2, seq=seq).report
     assert report.macs == counter.get_total_flops() // 2
     assert report.parameters == sum(parameter.numel() for parameter in real.parameters())
     assert report.not_modelled == ()
@@ -230,6 +232,7 @@ FAILURES = {
     "no tokens": ({"seq": 0}, "seq is 0: it is at least 1"),
     "no batch": ({"batch": 0}, "batch is 0: it is at least 1"),
     "an unknown input": ({"inputs": {"pixels": (1, 3)}}, "BertModel has no input 'pixels': it takes input_ids, "),
+    "a shape and tokens": ({"inputs": {"input_ids": (1, 8)}, "seq": 8}, "leave batch and seq away"),
     "an unknown class": (
         {"architecture": "BertForFun"},
         "transformers has no class 'BertForFun': name one of its models",
@@ -245,6 +248,11 @@ def test_what_makes_no_sense_is_told_in_one_sentence(name):
         fadiff.from_huggingface(AutoConfig.for_model("bert", **TINY), **options)
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_model_without_tokens_takes_no_number_of_them():
+    with pytest.raises(FadiffError, match="ResNetModel reads pixel_values and no tokens: leave seq away"):
+        fadiff.from_huggingface(AutoConfig.for_model("resnet", **CONFIGS["resnet"]), seq=16)
 
 
 def test_code_that_does_not_load_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch):

@@ -27,13 +27,16 @@ def from_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, float] | None = None,
+    *,
+    unfold: bool = False,
 ) -> Workload:
     """An ONNX file as a workload. :func:`import_onnx` tells how it became one.
 
     `shapes` gives whole shapes of inputs, `dims` sizes of named dims, `values` numbers for inputs that decide between
-    branches; all three may be left away where the file leaves nothing open.
+    branches; all three may be left away where the file leaves nothing open. Many equal blocks in a row become one that
+    repeats; `unfold` keeps them apart.
     """
-    return import_onnx(path, shapes, dims, values).workload
+    return import_onnx(path, shapes, dims, values, unfold=unfold).workload
 
 
 def import_onnx(
@@ -41,12 +44,14 @@ def import_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, float] | None = None,
+    *,
+    unfold: bool = False,
 ) -> ImportedModel:
     """An ONNX file as a workload, with a report on what became of its operators."""
     from fadiff.workload.importers.onnx_front_end import import_onnx as read
 
     try:
-        return read(Path(path), shapes or {}, dims or {}, values or {})
+        return read(Path(path), shapes or {}, dims or {}, values or {}, unfold=unfold)
     except WorkloadError as error:
         raise ImportFailure(f"{path}: {error}") from None
     except (

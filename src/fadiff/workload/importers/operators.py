@@ -8,7 +8,7 @@ graph into layers. Nothing here knows a framework. An operator says what it does
     MACs        Convolution  Product  Recurrent
     vectors     Elementwise  Normalize  Reduce  Pool  Resize
     layouts     Reshape  Transpose  Expand  Concat  Slice  Pad
-    the rest    Lookup (rows of a table)  Opaque (reported as not modelled)
+    the rest    Lookup (rows of a table)  Carry (between steps of a loop)  Opaque (reported as not modelled)
 
 Tensors are named by strings. The first of an operator's inputs is the one it transforms, unless its class says
 otherwise; axes count from 0 and are never negative.
@@ -65,7 +65,8 @@ class Tensor:
 class Operator:
     """What all operators have. `type` is what the framework calls it, such as Conv or aten.linear.
 
-    Several operators of one name are one operator of the framework; `part` tells apart those that become layers.
+    Several operators of one name are one operator of the framework; `part` tells apart those that become layers. One in
+    a loop stands for `repeat` steps; `again`: an earlier step read the same weights.
     """
 
     name: str
@@ -73,6 +74,8 @@ class Operator:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     part: str = ""
+    repeat: int = 1
+    again: bool = False
 
     @property
     def label(self) -> str:
@@ -210,6 +213,16 @@ class Pad(Operator):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup(Operator):
     """inputs: a table, indices known at run time. Embeddings: reads only the rows it wants."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carry(Operator):
+    """What a step of a loop leaves for the next, or all steps for those after the loop: it goes through DRAM.
+
+    Without an output, it says that the inputs are written in each step.
+    """
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

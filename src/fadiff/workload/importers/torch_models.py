@@ -24,13 +24,15 @@ def from_torch(
     example_inputs: Tensor | Sequence[object] | Mapping[str, object] = (),
     *,
     name: str | None = None,
+    unfold: bool = False,
 ) -> Workload:
     """A PyTorch module as a network, traced by ``torch.export`` on the shapes of the example inputs.
 
     `example_inputs` are positional arguments (one tensor, or a sequence of arguments), or keyword arguments in a
-    mapping. Weights are not read: a module on the meta device will do. An exported program needs no inputs.
+    mapping. Weights are not read: a module on the meta device will do. An exported program needs no inputs. Many
+    equal blocks in a row become one that repeats; `unfold` keeps them apart.
     """
-    return import_torch(module, example_inputs, name=name).workload
+    return import_torch(module, example_inputs, name=name, unfold=unfold).workload
 
 
 def import_torch(
@@ -38,6 +40,7 @@ def import_torch(
     example_inputs: Tensor | Sequence[object] | Mapping[str, object] = (),
     *,
     name: str | None = None,
+    unfold: bool = False,
 ) -> ImportedModel:
     """As :func:`from_torch`, with the account of what became of every operator."""
     from fadiff.workload.importers.torch_front_end.program import export, require_torch
@@ -49,7 +52,7 @@ def import_torch(
     from fadiff.workload.importers.torch_front_end.translation import operator_graph
 
     if isinstance(module, ExportedProgram):
-        return lower(operator_graph(module, name or "exported"))
+        return lower(operator_graph(module, name or "exported"), unfold=unfold)
     if not isinstance(cast("object", module), torch.nn.Module):
         raise ImportFailure(
             f"{type(module).__name__} is no torch.nn.Module and no torch.export program: give one of them"
@@ -64,7 +67,7 @@ def import_torch(
         args = example_inputs
     if args and all(isinstance(arg, int) for arg in args):
         raise ImportFailure(f"the inputs are numbers: give tensors, such as torch.zeros({', '.join(map(str, args))})")
-    return lower(operator_graph(export(module, args, kwargs), name or type(module).__name__))
+    return lower(operator_graph(export(module, args, kwargs), name or type(module).__name__), unfold=unfold)
 
 
 def from_huggingface(
@@ -76,6 +79,7 @@ def from_huggingface(
     inputs: Mapping[str, Sequence[int]] | None = None,
     architecture: str | None = None,
     name: str | None = None,
+    unfold: bool = False,
 ) -> Workload:
     """The network that a Hugging Face configuration describes. No weights are built, nothing is downloaded.
 
@@ -83,10 +87,10 @@ def from_huggingface(
     are `batch` sequences of `seq` tokens, or images, or sounds, as the model takes them; `inputs` says their shapes by
     name instead. After a `past` of so many tokens, whose keys and values are there already, a decoder runs on one more,
     or on `seq`. `architecture` is a class of transformers; by default the one that the configuration names, or the base
-    model.
+    model. Many equal blocks in a row become one that repeats; `unfold` keeps them apart.
     """
     return import_huggingface(
-        config, batch=batch, seq=seq, past=past, inputs=inputs, architecture=architecture, name=name
+        config, batch=batch, seq=seq, past=past, inputs=inputs, architecture=architecture, name=name, unfold=unfold
     ).workload
 
 
@@ -99,6 +103,7 @@ def import_huggingface(
     inputs: Mapping[str, Sequence[int]] | None = None,
     architecture: str | None = None,
     name: str | None = None,
+    unfold: bool = False,
 ) -> ImportedModel:
     """As :func:`from_huggingface`, with the account of what became of every operator."""
     from fadiff.workload.importers.torch_front_end import configs
@@ -118,8 +123,8 @@ def import_huggingface(
     example = configs.example_inputs(module, found, batch=batch, seq=seq, past=past, shapes=shapes)
     title = name or str(getattr(found, "model_type", "") or type(module).__name__)
     if not tensors:
-        return import_torch(module, example, name=title)
-    return import_torch(configs.with_past(module, found), (tensors, example), name=title)
+        return import_torch(module, example, name=title, unfold=unfold)
+    return import_torch(configs.with_past(module, found), (tensors, example), name=title, unfold=unfold)
 
 
 EXPORTED = ".pt2"
@@ -137,7 +142,11 @@ def is_torch_file(path: Path) -> bool:
 
 
 def import_torch_file(
-    path: Path, *, shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None
+    path: Path,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    unfold: bool = False,
 ) -> ImportedModel:
     """A program that ``torch.export.save`` wrote (.pt2), or a Hugging Face configuration (config.json or its folder).
 
@@ -156,9 +165,9 @@ def import_torch_file(
         if shapes or dims:
             raise FileError(f"{path}: its shapes are those it was exported with: export it again to change them")
         require_torch()
-        return import_torch(load(path), name=path.stem)
+        return import_torch(load(path), name=path.stem, unfold=unfold)
     if unknown := set(dims) - {"batch", "seq", "past"}:
         raise FileError(f"{path}: a configuration has no dim {min(unknown)!r}: the dims are batch, seq and past")
     return import_huggingface(
-        path, batch=dims.get("batch", 1), seq=dims.get("seq"), past=dims.get("past", 0), inputs=shapes
+        path, batch=dims.get("batch", 1), seq=dims.get("seq"), past=dims.get("past", 0), inputs=shapes, unfold=unfold
     )

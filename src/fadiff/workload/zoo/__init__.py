@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
+from fadiff.file_kinds import NETWORK, refuse_other_kinds
 from fadiff.workload.file import load_workload
 from fadiff.workload.graph import Workload
 from fadiff.workload.layer import MAX_SIZE, WorkloadError
@@ -73,12 +74,15 @@ def load_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, float] | None = None,
+    *,
+    unfold: bool = False,
 ) -> Workload:
     """A network, from a name of the zoo (with options), from a workload file or from a model file.
 
     `spec` is `name`, `name:key=value,key=value`, a path that ends in .yaml, .yml or .json, or a model that
     :func:`fadiff.workload.importers.files.import_file` reads, such as an ONNX file. `shapes`, `dims` and `values` are
-    for models that leave sizes open.
+    for models that leave sizes open; `unfold` keeps equal blocks of such a model apart, which else become one that
+    repeats.
 
     >>> load_model("resnet18").macs
     1814073344
@@ -88,14 +92,20 @@ def load_model(
     if spec.partition(":")[0].strip() not in _MODELS and _is_model_file(spec):
         from fadiff.workload.importers.files import import_file
 
-        return import_file(Path(spec), shapes, dims, values).workload
+        return import_file(Path(spec), shapes, dims, values, unfold=unfold).workload
     if shapes or dims or values:
         raise WorkloadError(
             f"{spec!r} takes no shapes of inputs: they are for models from elsewhere, such as ONNX files"
         )
+    if unfold:
+        raise WorkloadError(
+            f"{spec!r} is taken as it is: leave unfold away, which is for models from elsewhere, such as ONNX files"
+        )
     if spec.lower().endswith(FILE_SUFFIXES):
         return load_workload(Path(spec))
     name, colon, text = (part.strip() for part in spec.partition(":"))
+    if name not in _MODELS:
+        refuse_other_kinds(Path(spec), NETWORK)
     model = _model(name)
     given = _options(name, text, model.options) if colon else {}
     # Two sizes of one model are two networks: options that matter show in the name.

@@ -15,16 +15,29 @@ from collections.abc import Callable
 from typing import Any
 
 from fadiff.workload.graph import Workload
+from fadiff.workload.importers.blocks import fold_blocks
+from fadiff.workload.importers.loops import rolled
 from fadiff.workload.importers.lowering.account import account, gap
 from fadiff.workload.importers.lowering.convolutions import convolution
 from fadiff.workload.importers.lowering.drafts import Net
 from fadiff.workload.importers.lowering.edges import Edges
 from fadiff.workload.importers.lowering.folding import elementwise, normalize
-from fadiff.workload.importers.lowering.moves import concat, expand, lookup, opaque, pad, reshape, slice_, transpose
+from fadiff.workload.importers.lowering.moves import (
+    carry,
+    concat,
+    expand,
+    lookup,
+    opaque,
+    pad,
+    reshape,
+    slice_,
+    transpose,
+)
 from fadiff.workload.importers.lowering.pooling import pool, reduce, resize
 from fadiff.workload.importers.lowering.products import product
 from fadiff.workload.importers.lowering.recurrent import recurrent
 from fadiff.workload.importers.operators import (
+    Carry,
     Concat,
     Convolution,
     Elementwise,
@@ -64,12 +77,17 @@ _LOWERED_BY: dict[type[Operator], Callable[[Net, int, Any], None]] = {
     Slice: slice_,
     Pad: pad,
     Lookup: lookup,
+    Carry: carry,
     Opaque: opaque,
 }
 
 
-def lower(graph: OperatorGraph) -> ImportedModel:
-    """The layers of a graph of operators, and the account of what became of each."""
+def lower(graph: OperatorGraph, *, unfold: bool = False) -> ImportedModel:
+    """The layers of a graph of operators, and the account of what became of each.
+
+    Many equal blocks in a row are folded into one that repeats, unless they are to stay `unfold`ed.
+    """
+    graph = rolled(graph)
     net = Net(graph)
     for number, operator in enumerate(graph.operators):
         if all(name in net.fixed for name in operator.inputs if name):
@@ -91,7 +109,8 @@ def lower(graph: OperatorGraph) -> ImportedModel:
     notes = tuple(map(printable, (*graph.notes, *edges.notes)))
     missing = tuple(net.not_modelled.values())
     workload = Workload(printable(graph.name) or "network", tuple(edges.layers()), missing, notes)
-    return ImportedModel(workload, account(net, edges, workload))
+    imported = ImportedModel(workload, account(net, edges, workload))
+    return imported if unfold else fold_blocks(imported)
 
 
 def _check_words(graph: OperatorGraph, operator: Operator) -> None:

@@ -19,7 +19,7 @@ def gap(net: Net, operator: Opaque) -> NotModelled:
         name=printable(operator.name),
         type=printable(operator.type),
         reason=printable(operator.reason),
-        macs=operator.macs,
+        macs=None if operator.macs is None else operator.macs * operator.repeat,
         weight_words=sum(tensors[name].words for name in weights),
         input_words=sum(tensor.words for tensor in read if tensor.name not in net.fixed),
         output_words=sum(tensors[name].words for name in operator.outputs if name),
@@ -102,7 +102,11 @@ def _by_type(
         rows.append(
             OperatorCount(
                 kind,
-                len({net.graph.operators[number].name for number in numbers}),
+                sum(
+                    {
+                        net.graph.operators[number].name: net.graph.operators[number].repeat for number in numbers
+                    }.values()
+                ),
                 sum(macs[number] for number in numbers),
                 sum(parameters[number] for number in numbers),
                 ", ".join(f"{what} ({count})" if len(told) > 1 else what for what, count in told.most_common()),

@@ -107,7 +107,11 @@ class Net:
         return self.drafts[layer].name
 
     def add(self, draft: Draft) -> int:
-        """A new layer; its number. Its name is made unique, and printable."""
+        """A new layer; its number. Its name is made unique, and printable; a step of a loop repeats."""
+        operator = self.graph.operators[draft.operator]
+        draft.repeat *= operator.repeat
+        if operator.again and draft.kind == "mac" and all(operand.port != "weight" for operand in draft.operands):
+            draft.operands.append(Operand(None, "weight"))
         draft.name = printable(draft.name) or draft.kind
         name, count = draft.name, 1
         while draft.name in self._names:

@@ -88,7 +88,9 @@ class Edges:
                     place, f"{operator.type} {operator.name} is for this reader alone: others read it as it was"
                 )
             elif draft.is_output:
-                self._refuse(place, f"{draft.name} is an output of the network too, and must be written")
+                self._refuse(
+                    place, f"{draft.name} is an output of the network too, or the state of a loop, and must be written"
+                )
         if draft.image(stored) == (1, 1):
             return
         flat = [place for place in readers if self.operand(place).view == "flatten"]

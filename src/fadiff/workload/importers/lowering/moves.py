@@ -13,6 +13,7 @@ from fadiff.workload.importers.lowering.layout import Axis, reshaped, whole
 from fadiff.workload.importers.lowering.looking import directions, image_axis, unit_axes_changed
 from fadiff.workload.importers.lowering.values import Part, Value, merged
 from fadiff.workload.importers.operators import (
+    Carry,
     Concat,
     Expand,
     Lookup,
@@ -230,25 +231,31 @@ def _padded(net: Net, part: Part, before: dict[int, int]) -> Part | None:
 def lookup(net: Net, number: int, operator: Lookup) -> None:
     """Rows of a table: read from DRAM, as a network input is, once their indices are known."""
     net.folded[number] = "network input" if not any(value.sources for value in net.operands(operator)) else "edges"
-    _merge_all(net, operator, "picks its words by indices")
+    _merge_all(net, operator, f"{operator.type} {operator.name} picks its words by indices")
 
 
 def opaque(net: Net, number: int, operator: Opaque) -> None:
     """What nobody knows: its outputs are in DRAM once its inputs are there, which must be written for it."""
-    _merge_all(net, operator, "is not modelled")
-    if not any(operator.outputs):
-        for value in net.operands(operator):
-            for layer, resizes in value.sources:
-                net.drafts[layer].is_output.append(resizes)
+    _merge_all(net, operator, f"{operator.type} {operator.name} is not modelled")
 
 
-def _merge_all(net: Net, operator: Operator, what: str) -> None:
-    """All outputs are made of all inputs, in a way that is not followed."""
+def carry(net: Net, number: int, operator: Carry) -> None:
+    """What goes from one step of a loop to another, or out of it."""
+    net.folded[number] = "edges"
+    _merge_all(net, operator, operator.reason)
+
+
+def _merge_all(net: Net, operator: Operator, reason: str) -> None:
+    """All outputs are made of all inputs, in a way that is not followed. Without outputs, inputs are written anyway."""
     values = net.operands(operator)
     for name in filter(None, operator.outputs):
         shape = net.graph.shape(name)
-        made = merged(name, values, shape, f"{operator.type} {operator.name} {what}")
+        made = merged(name, values, shape, reason)
         net.values[name] = made if made.sources else Value(shape, (Part(None),))
+    if not any(operator.outputs):
+        for value in values:
+            for layer, resizes in value.sources:
+                net.drafts[layer].is_output.append(resizes)
 
 
 def _moved(net: Net, number: int, operator: Operator) -> tuple[Value | None, tuple[int, ...]]:

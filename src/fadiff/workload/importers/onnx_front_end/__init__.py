@@ -33,7 +33,12 @@ def read_graph(
 
 
 def import_onnx(
-    path: Path, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int], values: Mapping[str, float]
+    path: Path,
+    shapes: Mapping[str, Sequence[int]],
+    dims: Mapping[str, int],
+    values: Mapping[str, float],
+    *,
+    unfold: bool = False,
 ) -> ImportedModel:
     """An ONNX file as a workload, with the account of how it became one."""
-    return lower(read_graph(path, shapes, dims, values))
+    return lower(read_graph(path, shapes, dims, values), unfold=unfold)

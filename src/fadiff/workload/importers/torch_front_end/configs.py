@@ -25,7 +25,8 @@ DEFAULT_SEQ = 512
 DEFAULT_IMAGE = 224
 WAVE = 16000
 """Samples of a sound: one second, as most models sample it."""
-WHOLE_NUMBERS = ("input_ids", "decoder_input_ids", "token_type_ids", "position_ids", "attention_mask")
+TOKENS = ("input_ids", "decoder_input_ids")
+WHOLE_NUMBERS = (*TOKENS, "token_type_ids", "position_ids", "attention_mask")
 
 
 def load_config(path: Path) -> PreTrainedConfig:
@@ -136,11 +137,15 @@ def example_inputs(
             known = ", ".join(other for other in takes if other != "kwargs")
             raise ImportFailure(f"{type(module).__name__} has no input {name!r}: it takes {known}")
     wanted = dict(shapes)
+    if wanted and (batch != 1 or seq is not None):
+        raise ImportFailure("shapes of inputs are given, and batch or seq as well: leave batch and seq away")
     if not wanted:
         main = str(getattr(module, "main_input_name", "input_ids"))
         names = [main, *(["decoder_input_ids"] if "decoder_input_ids" in takes else [])]
         if main == "input_ids" and "pixel_values" in takes and hasattr(config, "vision_config"):
             names.append("pixel_values")
+        if seq is not None and not set(TOKENS).intersection(names):
+            raise ImportFailure(f"{type(module).__name__} reads {', '.join(names)} and no tokens: leave seq away")
         wanted = {name: _shape(name, config, batch, seq, past) for name in names}
     inputs: dict[str, object] = {name: _tensor(name, shape, module) for name, shape in wanted.items()}
     if "use_cache" in takes:
@@ -159,7 +164,7 @@ def _tensor(name: str, shape: Shape, module: nn.Module) -> torch.Tensor:
 def _shape(name: str, config: PreTrainedConfig, batch: int, seq: int | None, past: int) -> Shape:
     """The shape of an input by its name."""
     text, vision = (getattr(config, part, None) or config for part in ("text_config", "vision_config"))
-    if name in ("input_ids", "decoder_input_ids"):
+    if name in TOKENS:
         return (batch, _tokens(text, seq, past))
     if name == "pixel_values":
         size = getattr(vision, "image_size", None) or DEFAULT_IMAGE

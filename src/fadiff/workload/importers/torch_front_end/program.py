@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fadiff.files import FileError
 from fadiff.workload.importers.operators import ImportFailure
+from fadiff.workload.importers.torch_front_end.state_space import scans_traced_once
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 3
 """How often operators that nobody knows are taken apart; what they are made of is known after one or two times."""
-CONTROL_FLOW = ("cond", "while_loop", "scan", "map_impl", "associative_scan")
+CONTROL_FLOW = ("cond", "while_loop", "map_impl", "associative_scan")
 
 
 def require_torch() -> None:
@@ -43,7 +44,7 @@ def export(module: nn.Module, args: Sequence[object], kwargs: Mapping[str, objec
         args, kwargs = _to_meta(args), cast("Mapping[str, object]", _to_meta(kwargs))
     try:
         module.eval()
-        with quiet(), torch.no_grad():
+        with quiet(), torch.no_grad(), scans_traced_once(module):
             return torch.export.export(module, tuple(args), dict(kwargs), strict=False)
     except Exception as error:
         raise ImportFailure(_why(module, error)) from error
@@ -82,7 +83,7 @@ def functional(program: ExportedProgram, is_known: Callable[[Node], bool]) -> Ex
         with quiet():
             program = program.run_decompositions(cast("Any", parts))
     for node in program.graph.nodes:
-        if (name := _higher_order_name(node)) in CONTROL_FLOW:
+        if (name := higher_order_name(node)) in CONTROL_FLOW:
             raise ImportFailure(
                 f"the model has control flow that depends on data (torch.{name.removesuffix('_impl')}): one workload "
                 "cannot say which way it goes; export the branch that you want"
@@ -112,10 +113,10 @@ def _to_meta(values: object) -> Any:  # noqa: ANN401 - any nest of containers wi
 
 
 def _is_operator(node: Node) -> bool:
-    return hasattr(node.target, "_schema") or _higher_order_name(node) != ""
+    return hasattr(node.target, "_schema") or higher_order_name(node) != ""
 
 
-def _higher_order_name(node: Node) -> str:
+def higher_order_name(node: Node) -> str:
     """The name of an operator over functions, such as cond; empty for all other nodes."""
     from torch._ops import HigherOrderOperator
 
@@ -124,7 +125,7 @@ def _higher_order_name(node: Node) -> str:
 
 def _has_side_effects(node: Node) -> bool:
     """Whether a call changes what others read, or wraps calls in a mode such as no_grad."""
-    if (name := _higher_order_name(node)) != "":
+    if (name := higher_order_name(node)) != "":
         return name.startswith("wrap")
     return is_inplace(node) and not _is_harmless(node)
 

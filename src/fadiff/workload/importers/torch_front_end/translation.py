@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 from fadiff.workload.importers.operators import ImportFailure, OperatorGraph, Role
 from fadiff.workload.importers.torch_front_end import layouts, macs, vectors
 from fadiff.workload.importers.torch_front_end.builder import Builder, Call, result_shapes
-from fadiff.workload.importers.torch_front_end.program import functional, is_inplace
+from fadiff.workload.importers.torch_front_end.program import functional, higher_order_name, is_inplace
+from fadiff.workload.importers.torch_front_end.scans import Scan
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -63,6 +64,8 @@ class _Walk:
         self._builder = Builder()
         self._labels: Counter[str] = Counter()
         self._parameter_of: dict[Node, str] = {}
+        self._within = ""
+        """The place of a scan while its step is read, whose nodes do not say it."""
 
     def graph(self) -> OperatorGraph:
         """The whole program."""
@@ -111,6 +114,11 @@ class _Walk:
             return
         if not any(shape is not None for shape in result_shapes(node)):
             return
+        if higher_order_name(node) == "scan":
+            outer, self._within = self._within, self._path(node)
+            Scan(self._builder, node, self._label(node, "scan")).translate(self._program.graph_module, self._call)
+            self._within = outer
+            return
         name = _aten_name(node)
         if name in RANDOM:
             self._bind_all(node, "input")
@@ -143,12 +151,15 @@ class _Walk:
         if owners:
             label = owners[0]
         else:
-            stack = cast("dict[str, tuple[str, str]]", node.meta.get("nn_module_stack") or {})
-            path = next(reversed(stack.values()))[0] if stack else ""
             own = "" if name in macs.ATTENTION else f".{name or node.name}"
-            label = f"{path}{own}".lstrip(".")
+            label = f"{self._path(node)}{own}".lstrip(".")
         self._labels[label] += 1
         return label if self._labels[label] == 1 else f"{label}.{self._labels[label]}"
+
+    def _path(self, node: Node) -> str:
+        """The module in which an operator is called."""
+        stack = cast("dict[str, tuple[str, str]]", node.meta.get("nn_module_stack") or {})
+        return next(reversed(stack.values()))[0] if stack else self._within
 
 
 def _estimated_macs(node: Node) -> int | None:
