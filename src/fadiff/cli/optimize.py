@@ -37,7 +37,7 @@ PROOF_WALKS = 300
 """Walks through each kind of layer after which a proof ends; `fadiff bound` goes on."""
 STOPPED = {
     "done": "The search ran to its end.",
-    "budget": "The budget ended the search: a longer one may find more.",
+    "budget": "The budget ended the search: {left_out}.",
     "interrupt": "Interrupted: this is the best legal schedule so far.",
 }
 
@@ -135,7 +135,7 @@ def optimize(
             exact_factors=exact_factors,
             watch=display.update,
         )
-        proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped == "done"
+        proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped != "interrupt"
         proven = _proven(result, seconds, objective, display, exact_factors=exact_factors) if proves else None
     bound = None if proven is None else proven.least
     limited = proven if limits != Limits() else None
@@ -166,6 +166,7 @@ def optimize(
         made |= {} if gap_within is None else {"gap_within_limits": gap_within}
         made["edges_fused"] = len(best.schedule.fused_edges)
         made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
+        made |= {"left_out": result.left_out} if result.left_out else {}
         print_json(made)
         return
     out = console()
@@ -177,7 +178,8 @@ def optimize(
         out.print(_reasons_table(reasons))
     if gap_within is not None:
         out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({objective}).")
-    out.print(f"{STOPPED[result.stopped]} {result.seconds:.1f} s.")
+    told = STOPPED[result.stopped].format(left_out=result.left_out or "a longer one may find more")
+    out.print(f"{told} {result.seconds:.1f} s.")
     if output is None:
         out.print("Not saved: add -o FILE to keep this schedule.")
     else:

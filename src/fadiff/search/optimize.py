@@ -61,6 +61,8 @@ PROVEN_METHODS = frozenset({"exact", "joint"})
 """Methods whose results are meant to be the best there are: `fadiff optimize` proves how near they come."""
 EXACT_FACTOR_METHODS = frozenset({"exact", "greedy"})
 """Methods that can keep to factors which divide."""
+MOST_RESTARTS = {"layerwise": 256, "genetic": 256}
+"""Restarts of methods that run all of them at once: more would not fit in memory, or not take a step in minutes."""
 UNFUSED_METHODS = frozenset({"layerwise", "layerwise-tuned", "greedy"})
 """Methods that never fuse."""
 
@@ -97,6 +99,8 @@ def optimize(
         raise FadiffError(f"the seed is {seed}: it must not be negative")
     if restarts is not None and restarts < 1:
         raise FadiffError(f"restarts is {restarts}: it is at least 1")
+    if restarts is not None and restarts > (most := MOST_RESTARTS.get(method, restarts)):
+        raise FadiffError(f"restarts is {restarts}: method {method!r} runs all at once, and at most {most}")
     if not min(limits) > 0:
         told = f"{limits.energy_pj * 1e-6:g} uJ and {limits.cycles:g} cycles"
         raise FadiffError(f"the limits are {told}: they must be positive")
