@@ -25,6 +25,7 @@ from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_machine
 from fadiff.workload import load_model
+from fadiff_command.signals import interruption
 
 if TYPE_CHECKING:
     from fadiff.cli.live import LiveDisplay
@@ -38,7 +39,7 @@ PROOF_WALKS = 300
 STOPPED = {
     "done": "The search ran to its end.",
     "budget": "The budget ended the search: {left_out}.",
-    "interrupt": "Interrupted: this is the best legal schedule so far.",
+    "interrupt": "{interrupted}: this is the best legal schedule so far.",
 }
 
 
@@ -98,8 +99,8 @@ def optimize(
     Mapping and fusion are optimized together: branch and bound and climbs on
     the exact model for every layer, and all groups that fit (method exact). What
     is left of the time proves a bound: no schedule of the network is below it.
-    Ctrl-C stops early and keeps the best schedule so far. The schedule file is
-    self-contained: fadiff evaluate and fadiff verify need nothing else.
+    Ctrl-C or SIGTERM stops early and keeps the best schedule so far. The schedule
+    file is self-contained: fadiff evaluate and fadiff verify need nothing else.
 
     Examples:
       fadiff optimize resnet18 -o resnet18.schedule.json
@@ -178,7 +179,8 @@ def optimize(
         out.print(_reasons_table(reasons))
     if gap_within is not None:
         out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({objective}).")
-    told = STOPPED[result.stopped].format(left_out=result.left_out or "a longer one may find more")
+    ended = {"left_out": result.left_out or "a longer one may find more", "interrupted": interruption().title()}
+    told = STOPPED[result.stopped].format_map(ended)
     out.print(f"{told} {result.seconds:.1f} s.")
     if output is None:
         out.print("Not saved: add -o FILE to keep this schedule.")
