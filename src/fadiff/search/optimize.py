@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from fadiff.cost import Evaluation
-from fadiff.errors import FadiffError
+from fadiff.errors import FadiffError, pip_install
 from fadiff.hardware import Machine, load_machine
 from fadiff.search.driver import OBJECTIVES, Incumbent, Limits, Method, Objective, Result, Settings, Status, search
 from fadiff.workload import Workload, load_model
@@ -35,9 +35,7 @@ def _lazily(module: str, name: str, extra: str = "") -> Method:
         except ModuleNotFoundError as missing:
             if not extra or missing.name is None or missing.name.startswith("fadiff"):
                 raise
-            raise FadiffError(
-                f"method {name!r} needs {missing.name}: pip install 'fadiff-scheduler[{extra}]'"
-            ) from None
+            raise FadiffError(f"method {name!r} needs {missing.name}: run {pip_install(extra)}") from None
         return stepwise(found(workload, machine, settings, incumbent))
 
     return method
