@@ -57,7 +57,7 @@ from fadiff.search.optimize import METHODS
 from fadiff.search.solver import network_bound
 
 class Prover:
-    def __init__(self, *_):
+    def __init__(self, *_, **__):
         pass
 
     def run(self, *_):
