@@ -11,7 +11,7 @@ Very many restarts run in rounds of 2 and 3, each of them from what the rounds b
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -78,30 +78,38 @@ def joint(
     starts = parts.starts or 64 * 192 // max(192, known.task.widths[False])
     left_out: list[str] = []
 
-    def unless_late(steps: Iterator[Status]) -> Iterator[Status]:
-        """Steps, but for what cannot be compiled in time; what comes after them can do without."""
+    def unless_late(steps: Iterator[Status]) -> Generator[Status, None, bool]:
+        """Steps, but for what there is no time for and what comes after them can do without; whether they were done."""
         try:
             yield from steps
         except OutOfTimeError as early:
             if not (str(early) and known.groups):
                 raise
             left_out.append(str(early))
+            return False
+        return True
 
-    yield from unless_late(known.map(starts, polished=parts.polish))
+    in_time = yield from unless_late(known.map(starts, polished=parts.polish))
+    parts = replace(parts, polish=parts.polish and in_time)
     if parts.solve:
         yield from known.solve()
     if fuse and parts.enumerate_plans:
-        known.enumerate_plans()
+        yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
         yield from known.refine()
-    if parts.polish and not left_out:
+    if parts.polish:
         yield from unless_late(known.polish())
     yield from known.keep_limits()
     if parts.descent is not None:
-        told = replace(parts.descent, fuse=fuse)
-        yield from unless_late(_rounds(known, told, replace(parts, polish=parts.polish and not left_out)))
+        yield from unless_late(_rounds(known, replace(parts.descent, fuse=fuse), parts))
     if left_out:
         raise OutOfTimeError("; ".join(left_out))
+
+
+def _silent(work: Callable[[], None]) -> Iterator[Status]:
+    """Work that reports nothing, as steps."""
+    work()
+    yield from ()
 
 
 def _rounds(known: ExactSearch, told: gradient.DescentSettings, parts: JointSettings) -> Iterator[Status]:
