@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint types pytest browser docs clean
+.PHONY: help setup demo test lint types pytest browser docs dist clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -44,6 +44,16 @@ browser:
 
 docs: $(READY)  ## the documentation as a site, in site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+dist: $(READY)  ## the package in dist: source and a wheel, which is tried in an environment of its own
+	rm -rf dist
+	$(BIN)/python -P -m build --outdir dist .
+	try=$$(mktemp -d) && trap 'rm -rf "$$try"' EXIT && wheel=$$(realpath dist/*.whl) \
+	  && $(BIN)/python -m venv "$$try/venv" \
+	  && "$$try/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$$wheel" \
+	  && cd "$$try" && PATH="$$try/venv/bin:$$PATH" && fadiff models \
+	  && fadiff optimize mobilenet_v1:size=64 --method greedy -o small.schedule.json \
+	  && fadiff verify small.schedule.json && fadiff report small.schedule.json -o small.html && test -s small.html
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist site *.schedule.json

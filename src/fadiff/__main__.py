@@ -1,6 +1,6 @@
 """`python -m fadiff`: the command line."""
 
-from fadiff.cli import main
+from fadiff_command import main
 
 if __name__ == "__main__":
     main()

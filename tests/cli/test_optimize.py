@@ -208,7 +208,7 @@ def test_the_display_tells_where_the_search_stands():
 
 
 def test_a_proof_that_is_interrupted_loses_no_schedule(files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setitem(METHODS, "exact", lambda *_: iter(()))

@@ -226,7 +226,7 @@ def test_what_cannot_be_drawn_is_told(name, form, told, evaluation):
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch, evaluation):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(FadiffError, match=r"pip install 'fadiff-scheduler\[plots\]'"):
+    with pytest.raises(FadiffError, match=r"figures need matplotlib: run python -m pip install 'matplotlib>="):
         figure_bytes("energy", "png", evaluation)
 
 

@@ -12,6 +12,7 @@ from fadiff.search.driver import (
     OBJECTIVES,
     Incumbent,
     OutOfTimeError,
+    Pace,
     Settings,
     Status,
     TracePoint,
@@ -19,6 +20,7 @@ from fadiff.search.driver import (
     score,
     search,
 )
+from search.clock import Clock
 from search.networks import GEMMINI, MACHINES, NETWORKS, dims, group, machine_with, sized
 
 WORKLOAD = NETWORKS["feed_forward"]
@@ -64,15 +66,6 @@ def illegal(better):
         ),
     }
     return replace(better, mappings=mappings, machine=sized(GEMMINI, accumulator=16))
-
-
-class Clock:
-    """Time that passes when it is told to."""
-
-    now = 1000.0
-
-    def monotonic(self):
-        return self.now
 
 
 @pytest.fixture
@@ -167,6 +160,46 @@ def test_a_step_that_runs_out_of_time_keeps_what_was_offered(better):
     result = run(method)
     assert result.stopped == "budget"
     assert result.schedule == better
+
+
+def test_what_a_method_leaves_out_is_told(better):
+    def method(workload, machine, settings, incumbent):
+        incumbent.offer(better)
+        yield Status("step")
+        raise OutOfTimeError("the rest was left out: 3 s were left")
+
+    result = run(method)
+    assert (result.stopped, result.left_out) == ("budget", "the rest was left out: 3 s were left")
+    assert run(offering(better)).left_out == ""
+
+
+def test_work_that_would_end_too_late_is_not_begun(clock):
+    pace, done = Pace(), []
+
+    def work(units, seconds):
+        with pace.work(1010.0, units):
+            clock.now += seconds
+            done.append(units)
+
+    work(2, 4.0)  # 2 s each
+    work(3, 6.0)  # would end at the deadline exactly
+    assert done == [2, 3]
+    with pytest.raises(OutOfTimeError):
+        work(1, 0.0)
+    assert done == [2, 3]
+
+
+def test_work_is_done_in_pieces_of_about_half_a_second(clock):
+    pace, pieces = Pace(), []
+    while sum(pieces) < 60:
+        count = pace.piece(60 - sum(pieces))
+        with pace.work(float("inf"), count):
+            clock.now += 0.03125 * count
+        pieces.append(count)
+    assert pieces == [1, 16, 16, 16, 11]
+    with pace.work(float("inf")):
+        clock.now += 7
+    assert pace.piece(60) == 1
 
 
 def test_methods_know_how_much_time_is_left(clock):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from fadiff.cost import save_schedule
-from fadiff.errors import FadiffError
+from fadiff.errors import FadiffError, pip_install
 from fadiff.files import FileError
 from fadiff.search import greedy, optimize, programs
 from fadiff.search.driver import Status
@@ -94,7 +94,7 @@ def test_a_method_that_needs_more_installed_says_what(method, monkeypatch):
     monkeypatch.setattr(MODULE, "import_module", missing)
     with pytest.raises(FadiffError) as refused:
         optimize(WORKLOAD, GEMMINI, method=method)
-    assert str(refused.value) == f"method '{method}' needs pymoo: pip install 'fadiff-scheduler[baselines]'"
+    assert str(refused.value) == f"method '{method}' needs pymoo: run {pip_install('baselines')}"
 
 
 def test_the_greedy_method_returns_the_greedy_schedule_signed():
@@ -170,3 +170,9 @@ def test_compiled_programs_are_kept_in_the_users_cache_folder(environment, folde
     with programs.search_programs():
         pass
     assert told.get("jax_compilation_cache_dir") == folder
+
+
+@pytest.mark.parametrize("method", ["genetic", "layerwise"])
+def test_more_restarts_than_run_at_once_are_refused(method):
+    with pytest.raises(FadiffError, match=f"restarts is 16384: method '{method}' runs all at once, and at most 256"):
+        optimize(WORKLOAD, GEMMINI, method=method, restarts=16384)

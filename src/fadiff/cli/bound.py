@@ -71,8 +71,9 @@ def bound(
     """Prove how good a schedule is: no schedule of the network costs less than the bound.
 
     The bound holds for every mapping and every fusion that the model allows on
-    the machine. It improves with time. For a network, half of the time goes
-    into finding a schedule to compare with.
+    the machine. It improves with time. For a network, up to half of the time goes
+    into finding a schedule to compare with. Ctrl-C or SIGTERM stops early and
+    keeps what is proven so far.
 
     Examples:
       fadiff bound resnet18.schedule.json --budget 5m -o resnet18.proven.json
@@ -101,18 +102,23 @@ def bound(
         workload = load_model(target, *read_sizes(shape, dim, value), unfold=unfold)
         if strict:
             refuse_gaps(target, workload)
-        near = optimize(
+        found = optimize(
             workload,
             hardware or "gemmini-large",
             budget_seconds=seconds / 2,
             objective=objective,  # pyright: ignore[reportArgumentType]
             exact_factors=exact_factors,
-        ).best
-        seconds /= 2
+        )
+        near, seconds = found.best, seconds - found.seconds
+        if found.stopped == "interrupt":
+            raise _unproven(near, output)
     schedule = near.schedule
     with LiveDisplay(schedule.workload.name, schedule.machine.name, seconds, shown=sys.stderr.isatty()) as display:
         watch = partial(_show, display, near)
-        proven = prove(near, seconds, objective, gap / 100, watch=watch, exact_factors=exact_factors)  # pyright: ignore[reportArgumentType]
+        try:
+            proven = prove(near, seconds, objective, gap / 100, watch=watch, exact_factors=exact_factors)  # pyright: ignore[reportArgumentType]
+        except KeyboardInterrupt:
+            raise _unproven(near, output) from None
     if output is not None:
         save_schedule(output, replace(schedule, bound=proven.least))
     if json:
@@ -123,6 +129,14 @@ def bound(
     out.print(_losses(proven))
     if output is not None:
         out.print(f"Written to {output}, the bound with it.")
+
+
+def _unproven(near: Evaluation, output: Path | None) -> KeyboardInterrupt:
+    """What an interrupt says that came before any bound was proven; the schedule is saved all the same."""
+    if output is None:
+        return KeyboardInterrupt("nothing is proven yet")
+    save_schedule(output, near.schedule)
+    return KeyboardInterrupt(f"nothing is proven yet; the schedule without a bound is in {output}")
 
 
 def _show(display: "LiveDisplay", near: Evaluation, found: "Bound") -> None:

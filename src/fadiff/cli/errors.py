@@ -2,7 +2,8 @@
 
 import errno
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from typer.core import TyperGroup
 from fadiff.cli.tables import cut
 from fadiff.errors import FadiffError
 from fadiff.schedule.rules import IllegalScheduleError
+from fadiff_command.signals import TERMINATED, exit_code, interruption, terminated
 
 BAD_INPUT = 2
 PATH_LENGTH = 300
 """Signs of a word in a sentence that are printed: paths are longer than names."""
-INTERRUPTED = 130
 
 
 def check_outputs(written: Iterable[Path | None], read: Sequence[Path | str | None] = ()) -> None:
@@ -48,18 +49,21 @@ def _same_file(one: Path, other: Path) -> bool:
 class SentencesOnErrors(TyperGroup):
     """A group of commands whose errors are sentences."""
 
+    def make_context(self, *args: Any, **rest: Any) -> Any:  # noqa: ANN401  (as the class above has it)
+        """Read the command line."""
+        with _interrupts_told():
+            return super().make_context(*args, **rest)
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  (as the class above has it)
         """Run a command."""
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
+            with _interrupts_told():
+                result = super().invoke(ctx)
+                sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
         except FadiffError as error:
             for sentence in _sentences(error):
                 typer.echo(f"error: {cut(sentence, PATH_LENGTH)}", err=True)
             raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from None
         except MemoryError:
             typer.echo("error: there is not enough memory for this: make the network smaller", err=True)
             raise typer.Exit(BAD_INPUT) from None
@@ -68,7 +72,19 @@ class SentencesOnErrors(TyperGroup):
                 raise  # the reader has seen enough (`| head`): Typer ends quietly
             typer.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
             raise typer.Exit(BAD_INPUT) from None
+        if terminated():
+            raise typer.Exit(TERMINATED)  # what was found is saved, but whoever waits for it shall know
         return result
+
+
+@contextmanager
+def _interrupts_told() -> Generator[None]:
+    """Within it a signal ends the command with a word, or with what an interrupt says of it."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        typer.echo(": ".join([interruption(), *map(str, stop.args)]), err=True)
+        raise typer.Exit(exit_code()) from None
 
 
 def _sentences(error: FadiffError) -> list[str]:

@@ -25,6 +25,7 @@ from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_machine
 from fadiff.workload import load_model
+from fadiff_command.signals import interruption
 
 if TYPE_CHECKING:
     from fadiff.cli.live import LiveDisplay
@@ -37,8 +38,8 @@ PROOF_WALKS = 300
 """Walks through each kind of layer after which a proof ends; `fadiff bound` goes on."""
 STOPPED = {
     "done": "The search ran to its end.",
-    "budget": "The budget ended the search: a longer one may find more.",
-    "interrupt": "Interrupted: this is the best legal schedule so far.",
+    "budget": "The budget ended the search: {left_out}.",
+    "interrupt": "{interrupted}: this is the best legal schedule so far.",
 }
 
 
@@ -99,8 +100,8 @@ def optimize(
     Mapping and fusion are optimized together: branch and bound and climbs on
     the exact model for every layer, and all groups that fit (method exact). What
     is left of the time proves a bound: no schedule of the network is below it.
-    Ctrl-C stops early and keeps the best schedule so far. The schedule file is
-    self-contained: fadiff evaluate and fadiff verify need nothing else.
+    Ctrl-C or SIGTERM stops early and keeps the best schedule so far. The schedule
+    file is self-contained: fadiff evaluate and fadiff verify need nothing else.
 
     Examples:
       fadiff optimize resnet18 -o resnet18.schedule.json
@@ -136,7 +137,7 @@ def optimize(
             exact_factors=exact_factors,
             watch=display.update,
         )
-        proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped == "done"
+        proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped != "interrupt"
         proven = _proven(result, seconds, objective, display, exact_factors=exact_factors) if proves else None
     bound = None if proven is None else proven.least
     limited = proven if limits != Limits() else None
@@ -167,6 +168,7 @@ def optimize(
         made |= {} if gap_within is None else {"gap_within_limits": gap_within}
         made["edges_fused"] = len(best.schedule.fused_edges)
         made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
+        made |= {"left_out": result.left_out} if result.left_out else {}
         print_json(made)
         return
     out = console()
@@ -178,7 +180,9 @@ def optimize(
         out.print(_reasons_table(reasons))
     if gap_within is not None:
         out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({objective}).")
-    out.print(f"{STOPPED[result.stopped]} {result.seconds:.1f} s.")
+    ended = {"left_out": result.left_out or "a longer one may find more", "interrupted": interruption().title()}
+    told = STOPPED[result.stopped].format_map(ended)
+    out.print(f"{told} {result.seconds:.1f} s.")
     if output is None:
         out.print("Not saved: add -o FILE to keep this schedule.")
     else:

@@ -46,7 +46,10 @@ def reproduce(
             progress.update(task, completed=done, total=total, description=f"{name}: {what}")
 
         desk = Desk(name, into, quick, jobs, tell)
-        page = run(desk)
+        try:
+            page = run(desk)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("what was measured is kept, and the same command goes on from there") from None
     out = console()
     for path in sorted(desk.file("").parent.glob(f"{desk.stem}*")):
         if quick or "-quick" not in path.name:

@@ -18,7 +18,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from fadiff.errors import FadiffError
+from fadiff.errors import FadiffError, pip_install
 from fadiff.files import read_text, write_text
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def find_experiment(name: str) -> Callable[[Desk], str]:
         if missing.name is None or missing.name.startswith("fadiff"):
             raise
         raise FadiffError(
-            f"experiment {name!r} needs {missing.name}: pip install 'fadiff-scheduler[baselines,bench,plots]'"
+            f"experiment {name!r} needs {missing.name}: run {pip_install('baselines', 'bench', 'plots')}"
         ) from None
 
 

@@ -105,7 +105,7 @@ def _each(todo: Sequence[Job], work: Callable[[Job], list[Row]], jobs: int) -> I
             # What is under way would be waited for, and thrown away.
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in set(multiprocessing.active_children()) - others:
-                worker.terminate()
+                worker.kill()
                 worker.join()
             raise
 
@@ -118,7 +118,8 @@ def _shares(jobs: int) -> list[list[int]]:
 
 
 def _settle(shares: SimpleQueue[list[int]]) -> None:
-    """Start a worker: its own cores, and no part in Ctrl-C, which the parent handles."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Start a worker: its own cores, and no part in signals to all processes, which the parent handles."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     if share := shares.get():
         os.sched_setaffinity(0, share)

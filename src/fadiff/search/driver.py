@@ -8,7 +8,8 @@ when the user interrupts; the incumbent, scored by the exact evaluator only, is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf, log
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -24,7 +25,35 @@ if TYPE_CHECKING:
 
 
 class OutOfTimeError(Exception):
-    """The budget ended in the middle of a step; the incumbent stands."""
+    """The budget ended in the middle of a step, or is too short for the next; the incumbent stands.
+
+    The message says what is left out and why, where that is not simply the end of the time.
+    """
+
+
+PIECE_SECONDS = 0.5
+"""Work that comes in small units is done in pieces of about this length."""
+
+
+class Pace:
+    """How long a unit of some work takes, so that nothing is begun that would not end in time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """Of a unit, by the last piece; 0 before the first."""
+
+    def piece(self, most: int) -> int:
+        """How many units to do at once, of so many at most: one, as long as none is measured."""
+        return max(1, min(most, int(PIECE_SECONDS / self.seconds))) if self.seconds else 1
+
+    @contextmanager
+    def work(self, deadline: float, units: int = 1) -> Generator[None]:
+        """Do some units, and measure them; raises :class:`OutOfTimeError` where they would end after the deadline."""
+        began = time.monotonic()
+        if began + units * self.seconds > deadline:
+            raise OutOfTimeError
+        yield
+        self.seconds = (time.monotonic() - began) / units
 
 
 Objective = Literal["edp", "energy", "latency"]
@@ -168,6 +197,8 @@ class Result:
     trace: list[TracePoint] = field(default_factory=list[TracePoint])
     stress: Weights = (1.0, 1.0)
     """By how much more a pJ and a cycle had to count than the objective says, so that limits were kept."""
+    left_out: str = ""
+    """What of the method did not fit in the budget, and why; empty where time simply ran out."""
 
     @property
     def schedule(self) -> Schedule:
@@ -206,6 +237,7 @@ def search(
         raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
     incumbent.found = None
     stopped: Literal["done", "budget", "interrupt"] = "done"
+    left_out = ""
     trace: list[TracePoint] = []
 
     def note(status: Status) -> None:
@@ -230,9 +262,9 @@ def search(
         # A method that sees the time run out may end by itself.
         if settings.seconds_left <= 0:
             stopped = "budget"
-    except OutOfTimeError:
-        stopped = "budget"
+    except OutOfTimeError as early:
+        stopped, left_out = "budget", str(early)
     except KeyboardInterrupt:
         stopped = "interrupt"
     best, unfused, seconds = incumbent.best or first, incumbent.unfused or first, time.monotonic() - began
-    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress)
+    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress, left_out)

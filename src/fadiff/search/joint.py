@@ -5,11 +5,13 @@
    (:mod:`fadiff.search.gradient`), some of them from the incumbent.
 3. *Decode*: groups and trip counts that the restarts propose become plans of their own, their mappings become starts,
    and the network is cut again over all that is known, and polished again if the cut is new.
+
+Very many restarts run in rounds of 2 and 3, each of them from what the rounds before found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.search import gradient
-from fadiff.search.driver import Incumbent, Method, OutOfTimeError, Settings, Status
+from fadiff.search.driver import Incumbent, Method, OutOfTimeError, Pace, Settings, Status
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import Start
 from fadiff.search.exact.method import ExactSearch
@@ -57,9 +59,13 @@ EXACT = JointSettings(descent=None)
 WITHOUT_FUSION = JointSettings(fuse=False)
 """The same method for layers one by one."""
 
-SHORTEST_DESCENT_SECONDS = 15.0
-"""With less time left the descent is left out: where its program is not in the cache, compiling it takes that long."""
+MOST_RESTARTS_AT_ONCE = 128
+"""Twice as many take twice as long on a processor's cores, and twice the memory: the rest runs in further rounds."""
 _STEPS_PER_STATUS = 50
+_TRIAL_STEPS = 10
+"""Steps after which it is known how long all of them take; the first are slower."""
+_SEEDS_APART = 1_000_003
+"""Seeds of two rounds differ by so much: those of neighbouring seeds do not meet."""
 
 
 def joint(
@@ -70,21 +76,64 @@ def joint(
     known = ExactSearch(task, settings, incumbent)
     fuse = parts.fuse and known.task.fusing is not None
     starts = parts.starts or 64 * 192 // max(192, known.task.widths[False])
-    yield from known.map(starts, polished=parts.polish)
+    left_out: list[str] = []
+
+    def unless_late(steps: Iterator[Status]) -> Generator[Status, None, bool]:
+        """Steps, but for what there is no time for and what comes after them can do without; whether they were done."""
+        try:
+            yield from steps
+        except OutOfTimeError as early:
+            if not (str(early) and known.groups):
+                raise
+            left_out.append(str(early))
+            return False
+        return True
+
+    in_time = yield from unless_late(known.map(starts, polished=parts.polish))
+    parts = replace(parts, polish=parts.polish and in_time)
     if parts.solve:
         yield from known.solve()
     if fuse and parts.enumerate_plans:
-        known.enumerate_plans()
+        yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
         yield from known.refine()
     if parts.polish:
-        yield from known.polish()
+        yield from unless_late(known.polish())
     yield from known.keep_limits()
-    if parts.descent is None:
-        return
-    if settings.seconds_left < SHORTEST_DESCENT_SECONDS:
-        raise OutOfTimeError
-    proposals = yield from _descend(known, replace(parts.descent, fuse=fuse))
+    if parts.descent is not None:
+        yield from unless_late(_rounds(known, replace(parts.descent, fuse=fuse), parts))
+    if left_out:
+        raise OutOfTimeError("; ".join(left_out))
+
+
+def _silent(work: Callable[[], None]) -> Iterator[Status]:
+    """Work that reports nothing, as steps."""
+    work()
+    yield from ()
+
+
+def _rounds(known: ExactSearch, told: gradient.DescentSettings, parts: JointSettings) -> Iterator[Status]:
+    """Descend and decode, as many restarts at once as is useful, and as often as all of them take."""
+    restarts, pace = known.settings.restarts or told.restarts, Pace()
+    rounds = -(-restarts // MOST_RESTARTS_AT_ONCE)
+    told = replace(told, objective=known.settings.objective, restarts=-(-restarts // rounds))
+    problem = gradient.pack_problem(known.task.workload, known.task.machine, told)
+    for number in range(rounds):
+        try:
+            # Rounds draw their random starts and noise from seeds of their own.
+            seed = known.settings.seed + _SEEDS_APART * number
+            state = gradient.init(problem, told, seed, [known.best.schedule])
+            gradient.compile_steps(problem, told, state, known.settings.deadline)
+            with pace.work(known.settings.deadline):
+                proposals = yield from _descend(known.settings, problem, told, state)
+                yield from _decode(known, proposals, parts, fuse=told.fuse)
+        except OutOfTimeError as early:
+            left_out = f"{rounds - number} of {rounds} rounds of restarts were left out"
+            raise OutOfTimeError(str(early) if number == 0 else left_out) from None
+
+
+def _decode(known: ExactSearch, proposals: gradient.Proposals, parts: JointSettings, *, fuse: bool) -> Iterator[Status]:
+    """Cut the network again over all that is known and all that restarts propose."""
     hints = _hints(known.task, proposals, parts.hints_per_layer)
     known.take_hints(hints)
     if fuse:
@@ -102,19 +151,25 @@ exact: Method = partial(joint, parts=EXACT)
 """The generator behind ``--method exact``: the exact search on its own."""
 
 
-def _descend(known: ExactSearch, told: gradient.DescentSettings) -> Generator[Status, None, gradient.Proposals]:
-    """Descend from the incumbent's mappings and from random ones, some steps at a time; the last proposals."""
-    told = replace(told, objective=known.settings.objective, restarts=known.settings.restarts or told.restarts)
-    problem = gradient.pack_problem(known.task.workload, known.task.machine, told)
-    state = gradient.init(problem, told, known.settings.seed, [known.best.schedule])
+def _descend(
+    settings: Settings, problem: gradient.Problem, told: gradient.DescentSettings, state: gradient.State
+) -> Generator[Status, None, gradient.Proposals]:
+    """Take all steps, some at a time; the last proposals."""
     proposals = gradient.read_out(problem, told, state)
-    for done in range(0, told.steps, _STEPS_PER_STATUS):
-        count = min(_STEPS_PER_STATUS, told.steps - done)
-        state = gradient.step(problem, told, state, count)
-        proposals = gradient.read_out(problem, told, state)
-        legal = float(np.mean(proposals.penalty <= 1e-2))
-        tau = float(anneal(told, done + count).tau)
-        yield Status("descend", done + count, told.steps, tau, legal, tuple(np.exp(proposals.log_edp).tolist()))
+    done, pace = 0, Pace()
+    while done < told.steps:
+        count = pace.piece(min(_STEPS_PER_STATUS - done % _STEPS_PER_STATUS, told.steps - done))
+        with pace.work(settings.deadline, count):
+            state = gradient.step(problem, told, state, count)
+        done += count
+        left, needed = settings.seconds_left, (told.steps - done) * pace.seconds
+        if done >= _TRIAL_STEPS and needed > left:
+            raise OutOfTimeError(f"the descent was left out: {left:.0f} s were left for {needed:.0f} s of steps")
+        if done % _STEPS_PER_STATUS == 0 or done == told.steps:
+            proposals = gradient.read_out(problem, told, state)
+            legal = float(np.mean(proposals.penalty <= 1e-2))
+            tau = float(anneal(told, done).tau)
+            yield Status("descend", done, told.steps, tau, legal, tuple(np.exp(proposals.log_edp).tolist()))
     return proposals
 
 

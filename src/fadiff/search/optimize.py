@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from fadiff.cost import Evaluation
-from fadiff.errors import FadiffError
+from fadiff.errors import FadiffError, pip_install
 from fadiff.hardware import Machine, load_machine
 from fadiff.search.driver import OBJECTIVES, Incumbent, Limits, Method, Objective, Result, Settings, Status, search
 from fadiff.workload import Workload, load_model
@@ -35,9 +35,7 @@ def _lazily(module: str, name: str, extra: str = "") -> Method:
         except ModuleNotFoundError as missing:
             if not extra or missing.name is None or missing.name.startswith("fadiff"):
                 raise
-            raise FadiffError(
-                f"method {name!r} needs {missing.name}: pip install 'fadiff-scheduler[{extra}]'"
-            ) from None
+            raise FadiffError(f"method {name!r} needs {missing.name}: run {pip_install(extra)}") from None
         return stepwise(found(workload, machine, settings, incumbent))
 
     return method
@@ -61,6 +59,8 @@ PROVEN_METHODS = frozenset({"exact", "joint"})
 """Methods whose results are meant to be the best there are: `fadiff optimize` proves how near they come."""
 EXACT_FACTOR_METHODS = frozenset({"exact", "greedy"})
 """Methods that can keep to factors which divide."""
+MOST_RESTARTS = {"layerwise": 256, "genetic": 256}
+"""Restarts of methods that run all of them at once: more would not fit in memory, or not take a step in minutes."""
 UNFUSED_METHODS = frozenset({"layerwise", "layerwise-tuned", "greedy"})
 """Methods that never fuse."""
 
@@ -97,6 +97,8 @@ def optimize(
         raise FadiffError(f"the seed is {seed}: it must not be negative")
     if restarts is not None and restarts < 1:
         raise FadiffError(f"restarts is {restarts}: it is at least 1")
+    if restarts is not None and restarts > (most := MOST_RESTARTS.get(method, restarts)):
+        raise FadiffError(f"restarts is {restarts}: method {method!r} runs all at once, and at most {most}")
     if not min(limits) > 0:
         told = f"{limits.energy_pj * 1e-6:g} uJ and {limits.cycles:g} cycles"
         raise FadiffError(f"the limits are {told}: they must be positive")

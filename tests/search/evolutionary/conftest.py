@@ -1,6 +1,7 @@
 import pytest
 
 from fadiff.search.evolutionary import fitting, repair
+from fadiff.search.programs import compile_in_time
 
 PROGRAMS = {name: getattr(fitting, name) for name in ("examine", "relieve", "price")}
 
@@ -11,6 +12,7 @@ def uncompiled():
     with pytest.MonkeyPatch.context() as patch:
         for name, program in PROGRAMS.items():
             patch.setattr(fitting, name, program.__wrapped__)
+        patch.setattr(fitting, "compile_in_time", lambda *_: None)
         patch.setattr(repair, "ROWS", 160)
         yield
 
@@ -20,3 +22,4 @@ def compiled(monkeypatch):
     """The programs as they are run."""
     for name, program in PROGRAMS.items():
         monkeypatch.setattr(fitting, name, program)
+    monkeypatch.setattr(fitting, "compile_in_time", compile_in_time)

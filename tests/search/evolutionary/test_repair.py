@@ -90,6 +90,7 @@ def test_programs_and_functions_find_the_same(compiled):
 
         for name in ("examine", "relieve", "price"):
             patch.setattr(fitting, name, getattr(fitting, name).__wrapped__)
+        patch.setattr(fitting, "compile_in_time", lambda *_: None)
         other = Repair(repair.encoding)(rows)
     assert np.array_equal(found.rows, other.rows)
     assert found.energy_pj == pytest.approx(other.energy_pj, rel=1e-5)
@@ -245,10 +246,22 @@ def test_only_what_is_better_is_offered():
     assert incumbent.offered == 1
 
 
-@pytest.mark.parametrize("seconds", [-1, 1])
-def test_nothing_is_begun_that_would_end_too_late(seconds):
-    code = Encoding(Task(NETWORKS["residual"], GEMMINI, deadline=time.monotonic() + seconds))
+def test_nothing_is_begun_after_the_deadline():
+    code = Encoding(Task(NETWORKS["residual"], GEMMINI, deadline=time.monotonic() - 1))
     with pytest.raises(OutOfTimeError):
+        Repair(code)(random_rows(code, 0, 1))
+
+
+def test_a_program_that_cannot_be_compiled_in_time_is_not_run(monkeypatch):
+    from fadiff.search.evolutionary import fitting
+
+    def refuse(what, deadline, nodes, program, *args):
+        assert (deadline, nodes) == (code.task.deadline, len(GEMMINI.nodes))
+        raise OutOfTimeError(what)
+
+    monkeypatch.setattr(fitting, "compile_in_time", refuse)
+    code = Encoding(Task(NETWORKS["residual"], GEMMINI, deadline=time.monotonic() + 1e6))
+    with pytest.raises(OutOfTimeError, match="repairing schedules"):
         Repair(code)(random_rows(code, 0, 1))
 
 

@@ -10,10 +10,14 @@ from fadiff.cost import save_schedule
 from fadiff.errors import FadiffError
 from fadiff.hardware import load_machine
 from fadiff.schedule.rules import violations
-from fadiff.search.driver import OBJECTIVES, Limits, Settings, search
+from fadiff.search import driver
+from fadiff.search.driver import OBJECTIVES, Incumbent, Limits, OutOfTimeError, Settings, search
+from fadiff.search.exact import method
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
+from fadiff.search.exact.plans import plans
 from fadiff.search.solver.network_bound import prove
+from search.clock import Clock
 from search.exact.rows import task_of
 from search.exhaustive import least_edp
 from search.networks import FLAT, GEMMINI, PLAIN, add, mac, network, sized
@@ -233,3 +237,21 @@ def test_limits_that_are_kept_anyway_change_nothing():
     free = optimize(workload, machine)
     limits = Limits(free.best.energy_pj * 1.01, free.best.cycles * 1.01)
     assert optimize(workload, machine, limits=limits).schedule == free.schedule
+
+
+def test_plans_are_listed_for_half_of_the_time_that_is_left(monkeypatch):
+    clock = Clock()
+
+    def slowly(task):
+        for plan in plans(task):
+            clock.now += 1
+            yield plan
+
+    monkeypatch.setattr(method, "plans", slowly)
+    for module in (method, driver):
+        monkeypatch.setattr(module, "time", clock)
+    task = task_of(NETWORKS["block"], CHIPS["small"])
+    steps = ExactSearch(task, Settings(deadline=clock.now + 2 * 3), Incumbent("edp"))
+    with pytest.raises(OutOfTimeError, match="large groups were left out"):
+        steps.enumerate_plans()
+    assert len(steps.cuts.plans) == len(steps.singles) + 2

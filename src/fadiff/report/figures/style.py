@@ -10,7 +10,7 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fadiff.errors import FadiffError
+from fadiff.errors import FadiffError, pip_install
 from fadiff.report.palette import group_colours
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def styled() -> Generator[None]:
     try:
         from matplotlib import style
     except ImportError:
-        raise FadiffError("figures need matplotlib: install it with pip install 'fadiff-scheduler[plots]'") from None
+        raise FadiffError(f"figures need matplotlib: run {pip_install('plots')}") from None
     with style.context(["default", STYLE]):
         yield
 

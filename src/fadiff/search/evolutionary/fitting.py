@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import jax
@@ -21,6 +22,7 @@ from fadiff.schedule.arrays import MappingArrays
 from fadiff.schedule.capacity import tiles
 from fadiff.schedule.namespace import namespace
 from fadiff.schedule.nest import Nest
+from fadiff.search.programs import compile_in_time
 from fadiff.search.space import rank_table, settle
 from fadiff.workload.layer import DIMS, RELEVANT, TENSORS
 
@@ -159,21 +161,34 @@ class Excess(NamedTuple):
     """Nothing is wrong in the layer's whole group."""
 
 
-def fit(frame: Frame, rows: Rows, mapped: Mapped, machine: MachineArrays, room: Float[Any, " memories"]) -> Fitted:
+def fit(
+    frame: Frame,
+    rows: Rows,
+    mapped: Mapped,
+    machine: MachineArrays,
+    room: Float[Any, " memories"],
+    deadline: float = inf,
+) -> Fitted:
     """Settle mappings of any whole factors, and make them smaller until they fit or get no smaller, for a few rounds.
 
     `room` are the bytes of each memory below the first. One program for a whole round would compute again, for every
-    factor, what is wrong with its layer.
+    factor, what is wrong with its layer. Raises :class:`~fadiff.search.driver.OutOfTimeError` where a program cannot be
+    compiled before the deadline.
     """
+
+    def run(program: Any, *args: Any) -> Any:  # noqa: ANN401  (JAX leaves its programs untyped)
+        compile_in_time("repairing schedules", deadline, len(frame.structure.dims), program, *args)
+        return program(*args)
+
     now = mapped._replace(factors=_settled(frame, rows, mapped.factors))
     fits = moving = np.zeros(0, dtype=bool)
     for _ in range(ROUNDS):
-        excess = cast("Excess", examine(frame, rows, now, machine, room))
-        now, moving = cast("tuple[Mapped, Array]", relieve(frame, rows, now, excess))
+        excess: Excess = run(examine, frame, rows, now, machine, room)
+        now, moving = run(relieve, frame, rows, now, excess)
         fits = excess.fits
         if not np.asarray(moving).any():
             break
-    energy_pj, cycles = cast("tuple[Array, Array]", price(frame, rows, now, machine))
+    energy_pj, cycles = run(price, frame, rows, now, machine)
     return jax.device_get(Fitted(now.factors, now.order, fits, moving, energy_pj, cycles))
 
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 ROWS = 2048
 """Layers, of all individuals, in one compiled call: one size, so that networks share a program."""
-SECONDS_PER_NODE = 0.5
-"""For each node of a machine compiling takes so long at least, where the programs are not in the cache."""
 
 
 class Population(NamedTuple):
@@ -66,7 +64,6 @@ class Repair:
         self._rows = max(ROWS, self._repeat.size)
         self._chunk = self._rows // self._repeat.size
         self._room = np.array(self.task.all_room.running, dtype=np.float32)
-        self._compiled = False
 
     def __call__(self, rows: GeneRows) -> Population:
         """Legal schedules near the genomes; raises :class:`OutOfTimeError` when the task's deadline passes.
@@ -81,7 +78,8 @@ class Repair:
         while left.size:
             again: list[Int[np.ndarray, " some"]] = []
             for chunk in np.split(left, range(self._chunk, left.size, self._chunk)):
-                self._check_time()
+                if time.monotonic() > self.task.deadline:
+                    raise OutOfTimeError
                 found = self._fitted(factors[chunk], order[chunk], seats[chunk])
                 moving = found.moving.any(axis=1)
                 broken = ~found.fits & ~moving[:, None]
@@ -98,13 +96,6 @@ class Repair:
         agrees = (strength >= STRENGTHS // 2) == np.equal(*(group[:, end] for end in self.encoding.ends))
         strength[:] = np.where(agrees, strength, STRENGTHS - 1 - strength)
         return Population(repaired, seats, *(cost @ self._repeat))
-
-    def _check_time(self) -> None:
-        """Nothing is begun after the deadline, or where compiling it would not end before."""
-        needed = 0.0 if self._compiled else SECONDS_PER_NODE * len(self.task.machine.nodes)
-        if time.monotonic() + needed > self.task.deadline:
-            raise OutOfTimeError
-        self._compiled = True
 
     def _fitted(
         self,
@@ -129,7 +120,7 @@ class Repair:
 
         rows: Rows = jax.tree.map(pad, self.grouping.rows(seats))
         rows = rows._replace(group=np.where(every < count, rows.group, every))
-        fitted = fit(self._frame, rows, jax.tree.map(pad, mapped), self.task.numbers, self._room)
+        fitted = fit(self._frame, rows, jax.tree.map(pad, mapped), self.task.numbers, self._room, self.task.deadline)
         return jax.tree.map(shaped, fitted)
 
     def schedule(self, population: Population, index: int) -> Schedule:

@@ -18,6 +18,7 @@ from fadiff.hardware import MachineArrays, pack_machine
 from fadiff.schedule import Group
 from fadiff.schedule.arrays import Fusion, LayerArrays, pack_layers
 from fadiff.schedule.tiling import shared_dim
+from fadiff.search.driver import Pace
 from fadiff.search.exact.climb import Moves, Rows
 from fadiff.search.space import Space, map_space, prime_powers
 from fadiff.workload import DIMS, Layer, Workload
@@ -95,6 +96,8 @@ class Task:
         self.space = map_space(machine)
         self.deadline = deadline
         """When to give up, on the clock of `time.monotonic`."""
+        self.pace = {False: Pace(), True: Pace()}
+        """Of the calls that climb by moves, and by pairs of them."""
         self.dtype = dtype
         self.layers: LayerArrays = jax.tree.map(self._array, pack_layers(workload))
         self.numbers: MachineArrays = jax.tree.map(self._array, pack_machine(machine))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from functools import partial
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
-from fadiff.search.driver import OutOfTimeError
 from fadiff.search.exact.climb import Mapped, Rows, climb
 from fadiff.search.exact.conditions import Condition, Room, Task
+from fadiff.search.programs import compile_in_time
 from fadiff.search.space import divisors, prime_factors
 from fadiff.workload import DIMS
 from fadiff.workload.layer import RELEVANT
@@ -95,16 +94,14 @@ def stacked(task: Task, rows: Sequence[Row], weights: Weights) -> tuple[Rows, St
 def solve(task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool = False) -> Menu:
     """Climb from every row; mappings in the order of rows, of infinite price where nothing fits.
 
-    Raises :class:`OutOfTimeError` when the task's deadline passes. Rows finish after different numbers of rounds: after
-    a few, those that still move are gathered into fuller chunks.
+    Raises :class:`~fadiff.search.driver.OutOfTimeError` where the next chunk would end after the task's deadline. Rows
+    finish after different numbers of rounds: after a few, those that still move are gathered into fuller chunks.
     """
     left, current, found = list(range(len(rows))), list(rows), dict[int, Menu]()
     chunk = max(1, 2 * PAIRS_PER_CALL // task.widths[True] ** 2 if pairs else MOVES_PER_CALL // task.widths[False])
     while left:
         moving: list[int] = []
         for at in range(0, len(left), chunk):
-            if time.monotonic() > task.deadline:
-                raise OutOfTimeError
             numbers = left[at : at + chunk]
             menu, unfinished = _solve_chunk(task, [current[i] for i in numbers], chunk, weights, pairs=pairs)
             for j, i in enumerate(numbers):
@@ -125,9 +122,10 @@ def _solve_chunk(
     packed, (factors, order) = stacked(task, filled, weights)
     moves = task.moves([row.condition for row in filled], pairs=pairs)
     tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
-    found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(
-        climb(task.machine.structure, task.space.orders, *tried, pairs=pairs)
-    )
+    fixed, nodes = (task.machine.structure, task.space.orders), len(task.machine.nodes)
+    compile_in_time("polishing" if pairs else "climbing", task.deadline, nodes, climb, *fixed, *tried, pairs=pairs)
+    with task.pace[pairs].work(task.deadline):
+        found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(climb(*fixed, *tried, pairs=pairs))
     # Costs and bytes of many layers are added up in 64 bits.
     wide = (values.astype(np.float64) if values.dtype == np.float32 else values for values in found[0])
     return subset(Menu(*wide), slice(len(rows))), found[1][: len(rows)]

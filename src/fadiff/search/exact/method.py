@@ -13,14 +13,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Sequence
+from itertools import takewhile
 from math import exp
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fadiff.cost import evaluate
-from fadiff.search.driver import Incumbent, Settings, Status, Weights, price_weights
+from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status, Weights, price_weights
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
@@ -190,8 +192,11 @@ class ExactSearch:
             self.menus[condition] = join([self.menus[condition], more])
 
     def enumerate_plans(self) -> None:
-        """Take up every plan worth trying."""
-        self.cuts.add(plans(self.task))
+        """Take up every plan worth trying, those of small groups first, in half of the time that is left at most."""
+        stop = time.monotonic() + self.settings.seconds_left / 2
+        self.cuts.add(takewhile(lambda _: time.monotonic() < stop, plans(self.task)))
+        if time.monotonic() >= stop:
+            raise OutOfTimeError("large groups were left out: listing them takes half of the time that was left")
 
     def fuse(self, phase: str, hints: Hints | None = None) -> Steps:
         """Map all conditions that are not mapped yet, and cut again whenever a part of them is."""

@@ -25,6 +25,7 @@ from fadiff.search.gradient.penalties import PENALTIES
 from fadiff.search.gradient.problem import Problem, ProblemArrays
 from fadiff.search.gradient.relaxation import Integers, Params, Relaxed, pick, relax
 from fadiff.search.gradient.settings import DescentSettings, anneal
+from fadiff.search.programs import compile_in_time
 
 if TYPE_CHECKING:
     from jax import Array
@@ -125,9 +126,18 @@ def init(problem: Problem, settings: DescentSettings, seed: int, starts: Sequenc
     )
 
 
+def compile_steps(problem: Problem, settings: DescentSettings, state: State, deadline: float) -> None:
+    """Compile what `step` and `read_out` run; raises :class:`~fadiff.search.driver.OutOfTimeError` where that would
+    not end before the deadline."""
+    nodes = len(problem.arrays.structure.dims)
+    compile_in_time("the descent", deadline, nodes, _descend, problem.arrays, settings, state, state.step, 1)
+
+
 def step(problem: Problem, settings: DescentSettings, state: State, count: int) -> State:
-    """Take `count` steps of Adam on the loss of every restart."""
-    return cast("State", _descend(problem.arrays, settings, state, state.step, count))
+    """Take `count` steps of Adam on the loss of every restart; they are done when it returns."""
+    after = cast("State", _descend(problem.arrays, settings, state, state.step, count))
+    jax.block_until_ready(after)
+    return after
 
 
 def read_out(problem: Problem, settings: DescentSettings, state: State) -> Proposals:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, cast
 import jax
 import numpy as np
 
-from fadiff.search.driver import OutOfTimeError, Status
+from fadiff.search.driver import Pace, Status
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
 from fadiff.search.layerwise.descent import Fixed, State, descend, init
 from fadiff.search.layerwise.mapspace import MapSpace, pack_mapspace, to_schedule
 from fadiff.search.layerwise.points import choose_orders, normalizers, repair, round_point, rounds
+from fadiff.search.programs import compile_in_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 
 TUNED_STARTS = 128
 """Without fusion there is time for twice as many starts of each layer, or more."""
-SECONDS_PER_NODE = 0.5
-"""For each node of a machine compiling the descent takes so long at least, where it is not in the cache."""
-_STEPS_PER_CHUNK = 100
+_STEPS_PER_STATUS = 100
 
 
 @dataclass(frozen=True)
@@ -64,19 +63,23 @@ def layerwise(
     space = pack_mapspace(Task(workload, machine), settings.objective)
     if not space.mapped:
         return
-    if settings.seconds_left < SECONDS_PER_NODE * len(machine.nodes):
-        raise OutOfTimeError
-    random = np.random.default_rng(settings.seed)
-    units, count = normalizers(space), settings.restarts or own.starts
-    marks = {*range(0, own.steps, own.round_every), *range(0, own.steps, _STEPS_PER_CHUNK), own.steps}
-    for starts in islice(rounds(space, random, incumbent.best.schedule, count, own.reject_over), own.rounds):
+    random, pace = np.random.default_rng(settings.seed), Pace()
+    units, many = normalizers(space), settings.restarts or own.starts
+    marks = {*range(0, own.steps, own.round_every), *range(0, own.steps, _STEPS_PER_STATUS), own.steps}
+    for starts in islice(rounds(space, random, incumbent.best.schedule, many, own.reject_over), own.rounds):
         points, orders, costs = map(np.stack, zip(*starts, strict=True))
         state, legal = init(points.swapaxes(0, 1) / units), None
         for begin, end in pairwise(sorted(marks)):
             fixed = Fixed(units, orders, costs, own.learning_rate)
-            state = cast("State", descend(space.internal, fixed, state, end - begin))
-            # Programs run behind Python's back; the driver's clock must not.
-            jax.block_until_ready(state.variables)
+            tried = space.internal, fixed, state, 1
+            compile_in_time("the descent", settings.deadline, len(machine.nodes), descend, *tried)
+            while begin < end:
+                count = pace.piece(end - begin)
+                with pace.work(settings.deadline, count):
+                    state = cast("State", descend(space.internal, fixed, state, count))
+                    # Programs run behind Python's back; the clock must not.
+                    jax.block_until_ready(state.variables)
+                begin += count
             if end % own.round_every == 0 or end == own.steps:
                 # Descent goes on from the rounded point, with Adam's state kept.
                 point = round_point(space, np.asarray(state.variables * units, dtype=np.float64))

@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from fadiff.errors import pip_install
 from fadiff.files import FileError
 from fadiff.workload.importers.operators import ImportFailure
 from fadiff.workload.importers.torch_front_end.state_space import scans_traced_once
@@ -28,9 +29,7 @@ CONTROL_FLOW = ("cond", "while_loop", "map_impl", "associative_scan")
 def require_torch() -> None:
     """Raise :class:`ImportFailure` unless PyTorch is there."""
     if find_spec("torch") is None:
-        raise ImportFailure(
-            "PyTorch is not installed: run python -m pip install 'fadiff-scheduler[torch]', or export the model to ONNX"
-        )
+        raise ImportFailure(f"PyTorch is not installed: run {pip_install('torch')}, or export the model to ONNX")
 
 
 def export(module: nn.Module, args: Sequence[object], kwargs: Mapping[str, object]) -> ExportedProgram:
