@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +149,7 @@ def test_gaps_are_told_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     page = run(Desk("bounds", tmp_path, quick=True)).read_text()
     assert "at most 0.5 seconds for the search" in page
     rows = Desk("bounds", tmp_path, quick=True).rows()
-    assert [row["hardware"] for row in rows] == list(bounds.MACHINES)
+    assert [(row["factors"], row["hardware"]) for row in rows] == list(product(bounds.FACTORS, bounds.MACHINES))
     for row in rows:
         found, least, gap = (float(row[name]) for name in ("edp_uj_cycles", "bound_edp_uj_cycles", "gap"))
         assert found / least - 1 == pytest.approx(gap)
@@ -163,7 +164,8 @@ def test_methods_of_table1_are_measured_against_the_bounds(tmp_path: Path):
     cells = [(network, machine) for machine in bounds.MACHINES for network in bounds.NETWORKS]
     row = {"edp_uj_cycles": 90.0, "bound_edp_uj_cycles": 80.0, "gap": 0.125, "energy_gap": 0.2, "latency_gap": 0.1}
     row |= {"search_s": 1.0, "proof_s": 1.0}
-    made = [{**Run(*cell, bounds.METHOD, 0, bounds.BUDGET_S)._asdict(), **row} for cell in cells]
+    proofs = [bounds.Proof(*cell, bounds.METHOD, 0, bounds.BUDGET_S, f) for f in bounds.FACTORS for cell in cells]
+    made = [{**proof._asdict(), **row} for proof in proofs]
     write_csv(tmp_path / "results" / "bounds.csv", made)
     gaps = table_after(run(Desk("bounds", tmp_path)).read_text(), "| network, machine | layerwise")
     assert len(gaps) == 10
