@@ -60,17 +60,19 @@ def fill(task: Task, plan: Plan, menus: Menus, weights: Weights, worth: float) -
     if (chosen := _cheapest_fitting(task, plan, mine, prices, worth)) is None:
         return None
     lowest = float(sum(price[i] for price, i in zip(prices, chosen, strict=True)))
-    return Filled(plan, _picked(mine, chosen), lowest) if lowest < worth else None
+    if lowest >= worth:
+        return None
+    return Filled(plan, join([subset(menu, [int(i)]) for menu, i in zip(mine, chosen, strict=True)]), lowest)
 
 
 def fits(task: Task, plan: Plan, chosen: Menu) -> bool:
     """Whether the mappings of a group's layers fit together in every memory."""
-    return bool((_excess(task, plan, chosen) <= SLACK_BYTES).all())
+    return bool((_excess(task, plan, chosen.running, chosen.kept, chosen.waiting) <= SLACK_BYTES).all())
 
 
-def _excess(task: Task, plan: Plan, chosen: Menu) -> Float[np.ndarray, " memories"]:
+def _excess(task: Task, plan: Plan, running: Bytes, kept: Bytes, waiting: Bytes) -> Float[np.ndarray, " memories"]:
     """By how many bytes a group overfills each memory at its fullest; negative where it does not."""
-    return peaks(task, plan, chosen.running, chosen.kept, chosen.waiting).max(axis=1) - task.all_room.running
+    return peaks(task, plan, running, kept, waiting).max(axis=1) - task.all_room.running
 
 
 def peaks(task: Task, plan: Plan, running: Bytes, kept: Bytes, waiting: Bytes) -> Bytes:
@@ -105,13 +107,14 @@ def _cheapest_fitting(task: Task, plan: Plan, menus: Sequence[Menu], prices: Pri
         return _cheapest_of_all(task, plan, menus, prices)
     left = [price.copy() for price in prices]
     while (chosen := _where_fused(task, plan, menus, left, worth)) is not None:
-        picked = _picked(menus, chosen)
-        excess = _excess(task, plan, picked)
+        taken = [(m.running[:, i], m.kept[:, i], m.waiting[:, i]) for m, i in zip(menus, chosen, strict=True)]
+        running, kept, waiting = (np.stack(part, axis=1) for part in zip(*taken, strict=True))
+        excess = _excess(task, plan, running, kept, waiting)
         if (excess <= SLACK_BYTES).all():
             return chosen
         if prod(price.size for price in prices) <= MOST_COMBINATIONS:
             return _cheapest_of_all(task, plan, menus, prices)
-        layer = int(picked.kept[excess.argmax()].argmax())
+        layer = int(kept[excess.argmax()].argmax())
         left[layer][chosen[layer]] = np.inf
     return None
 
@@ -120,11 +123,11 @@ def _where_fused(task: Task, plan: Plan, menus: Sequence[Menu], prices: Prices, 
     """The cheapest mapping of each layer that fit together in the memory that fuses."""
     assert task.fusing is not None
     here, capacity = task.fusing, task.all_room.running[task.fusing]
-    width = max(p.size for p in prices)
-    price = np.stack([_pad(p, width, np.inf) for p in prices])
-    kept = np.stack([_pad(menu.kept[here], width, 0) for menu in menus])
-    passing = [m.running[here] - m.kept[here] + live for m, live in zip(menus, plan.live_bytes, strict=True)]
-    peak = np.stack([_pad(held, width, np.inf) for held in passing])
+    shape = len(menus), max(p.size for p in prices)
+    price, peak, kept = np.full(shape, np.inf), np.full(shape, np.inf), np.zeros(shape)
+    for i, (menu, mine, live) in enumerate(zip(menus, prices, plan.live_bytes, strict=True)):
+        price[i, : mine.size], kept[i, : mine.size] = mine, menu.kept[here]
+        peak[i, : mine.size] = menu.running[here] - menu.kept[here] + live
     floor = max(plan.live_bytes)
     levels = np.unique(np.concatenate([[floor], peak[np.isfinite(peak)]]))
     levels = levels[(levels >= max(floor, peak.min(axis=1).max())) & (levels <= capacity)]
@@ -177,15 +180,6 @@ def _cheapest(
         picks = np.column_stack([picks[alive // width], alive % width])
         held, paid = bytes_[alive], prices[alive]
     return picks[-1]
-
-
-def _picked(menus: Sequence[Menu], chosen: Choice) -> Menu:
-    """One mapping of each menu."""
-    return join([subset(menu, [int(i)]) for menu, i in zip(menus, chosen, strict=True)])
-
-
-def _pad(values: Float[np.ndarray, " some"], width: int, fill_value: float) -> Float[np.ndarray, " width"]:
-    return np.pad(values, (0, width - values.size), constant_values=fill_value)
 
 
 def _prices(task: Task, menu: Menu, condition: Condition, weights: Weights) -> Float[np.ndarray, " mappings"]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fadiff.search.exact.assemble import Filled, fill
-from fadiff.search.exact.menus import weighed
+from fadiff.search.exact.menus import size_of, weighed
 from fadiff.search.exact.sets import Downsets
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from fadiff.search.exact.conditions import Condition, Task
     from fadiff.search.exact.menus import Menus
     from fadiff.search.exact.plans import Plan
+
+
+MARGIN = 0.995
+"""How much of what it was before the price of a plan over the least it can be is taken to be, at other weights."""
 
 
 class Cut(NamedTuple):
@@ -47,6 +51,9 @@ class Cuts:
         self._steps_of: dict[tuple[str, ...], list[tuple[int, int]]] = {}
         self._conditions: dict[Condition, int] = {}
         self._known: set[Plan] = set()
+        self._over_least: dict[int, tuple[int, float]] = {}
+        """By number of the plan: how many mappings its layers had when it was last filled, and its price over the
+        least."""
         self._parts: list[tuple[list[int], list[tuple[int, int, int]]]] = []
         self.add(plans)
 
@@ -91,9 +98,15 @@ class Cuts:
     def cut(self, menus: Menus, weights: Weights) -> Cut:
         """The groups of least total price: best[J] = min over plans from I to J of best[I] + price.
 
-        `menus` must hold mappings of every single layer. Plans are tried in the order of what they cost at least.
+        `menus` must hold mappings of every single layer. Plans are tried in the order of what they cost at least, or
+        probably do, where they were filled with the same mappings at other weights.
         """
         price = self._least(menus, weights)
+        sizes = self._sizes(menus)
+        expected = price.copy()
+        for number, (mappings, ratio) in self._over_least.items():
+            if sizes[number] == mappings:
+                expected[number] *= max(1.0, ratio * MARGIN)
         filled: dict[int, Filled] = {}
         refused: dict[int, float] = {}
         best = np.full(len(self._number), np.inf)
@@ -101,7 +114,7 @@ class Cuts:
         last: dict[int, tuple[int, int]] = {}
         for end in range(1, len(best)):
             sources, _, plans = self._steps[:, self._ends[end] : self._ends[end + 1]]
-            bound = best[sources] + price[plans]
+            bound = best[sources] + expected[plans]
             for k in np.argsort(bound, kind="stable").tolist():
                 number, before = int(plans[k]), best[sources[k]]
                 if bound[k] >= best[end]:
@@ -125,7 +138,14 @@ class Cuts:
             price[number] = max(price[number], worth)
         for number, one in filled.items():
             price[number] = one.price
+        for number in filled.keys() | refused.keys():
+            self._over_least[number] = int(sizes[number]), price[number] / least[number]
         return Cut(groups[::-1], float(best[-1]), least, price)
+
+    def _sizes(self, menus: Menus) -> Int[np.ndarray, " plans"]:
+        """How many mappings the layers of each plan have together."""
+        counts = np.array([size_of(menus[c]) if c in menus else 0 for c in self._conditions])
+        return np.add.reduceat(counts[self._held], self._starts)
 
     def regret(self, price: Float[np.ndarray, " plans"], total: float) -> Float[np.ndarray, " plans"]:
         """By how much the best schedule with each plan is above a total, at some prices of plans."""
