@@ -1,15 +1,18 @@
 """Loops become layers that repeat, whether they were unrolled or not."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from transformers import AutoConfig
 
 from fadiff import Workload
-from fadiff.workload.importers import ImportedModel, import_onnx
+from fadiff.workload.importers import ImportedModel, ImportFailure, import_onnx
 from fadiff.workload.importers.torch_front_end import state_space
 from fadiff.workload.importers.torch_models import import_huggingface, import_torch
 from workload.importers.graphs import GraphBuilder
@@ -216,6 +219,97 @@ def test_a_selective_scan_computes_the_recurrence():
         y = ((h * c[:, None, :, t]).sum(-1) + skip * x[:, :, t]) * z[:, :, t] * torch.sigmoid(z[:, :, t])
         assert torch.allclose(found[:, :, t], y, atol=1e-6)
     assert torch.allclose(last, h)
+
+
+def info(name: str, *shape: int, kind: int = TensorProto.FLOAT) -> ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def step_nodes() -> list[NodeProto]:
+    """state * decay + now, and a product of it."""
+    return [
+        helper.make_node("Mul", ["state", "decay"], ["held"], name="mul"),
+        helper.make_node("Add", ["held", "now"], ["next"], name="add"),
+        helper.make_node("MatMul", ["next", "wanted"], ["seen"], name="matmul"),
+    ]
+
+
+def by_scan(net: GraphBuilder, made: str, decay: str, wanted: str) -> str:
+    inputs = [info("state", 4, 8), info("now", 4, 8), info("decay", 4, 8), info("wanted", 8, 1)]
+    body = helper.make_graph(step_nodes(), "body", inputs, [info("next", 4, 8), info("seen", 4, 1)])
+    state = net.constant(*([0.0] * 32))
+    start = net.add("Reshape", state, net.integers(4, 8))
+    return net.add_all("Scan", start, made, decay, wanted, outputs=2, name="scan", body=body, num_scan_inputs=3)[1]
+
+
+def by_loop(net: GraphBuilder, made: str, decay: str, wanted: str) -> str:
+    """The same; every step picks its slices itself."""
+    picked = [
+        helper.make_node("Gather", [source, "i"], [name], name=f"pick_{name}", axis=0)
+        for source, name in ((made, "now"), (decay, "decay"), (wanted, "wanted"))
+    ]
+    inputs = [info("i", kind=TensorProto.INT64), info("go", kind=TensorProto.BOOL), info("state", 4, 8)]
+    outputs = [info("on", kind=TensorProto.BOOL), info("next", 4, 8), info("seen", 4, 1)]
+    nodes = [*picked, helper.make_node("Identity", ["go"], ["on"]), *step_nodes()]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    start = net.add("Reshape", net.constant(*([0.0] * 32)), net.integers(4, 8))
+    count = net.constant(1000, scalar=True, kind=np.int64)
+    return net.add_all("Loop", count, "", start, outputs=2, name="loop", body=body)[1]
+
+
+@pytest.mark.parametrize("loop", [by_scan, by_loop])
+def test_a_loop_of_an_onnx_file_is_layers_that_repeat(loop: Callable[..., str], tmp_path: Path):
+    net = GraphBuilder()
+    x = net.input("x", (1000, 4, 8))
+    made, decay = (net.add("MatMul", x, net.weight(8, 8), name=name) for name in ("made", "decay_of"))
+    wanted = net.add("MatMul", net.input("y", (1000, 8, 3)), net.weight(3, 1), name="wanted_of")
+    net.add("MatMul", loop(net, made, decay, wanted), net.weight(1, 5), name="head")
+    model = import_onnx(net.save(tmp_path, "head"))
+    assert [(layer.kind, layer.repeat) for layer in model.workload.layers] == [
+        ("mac", 1), ("mac", 1), ("mac", 1), ("add", 1000), ("add", 1000), ("mac", 1000), ("mac", 1)
+    ]  # fmt: skip
+    assert model.workload.macs == 1000 * (2 * 4 * 8 * 8 + 8 * 3 + 4 * 8 + 4 * 5)
+    assert "a loop of 1000 steps became layers that repeat" in model.report.notes
+    assert model.report.not_modelled == ()
+
+
+def looped_product(net: GraphBuilder, count: str, goes_on: str = "", condition: str = "go") -> str:
+    """A product with the same weights in every step, by Loop."""
+    inputs = [info("i", kind=TensorProto.INT64), info("go", kind=TensorProto.BOOL), info("state", 4, 8)]
+    nodes = [
+        helper.make_node("MatMul", ["state", "w"], ["raw"], name="cell"),
+        helper.make_node("Tanh", ["raw"], ["next"], name="tanh"),
+        helper.make_node("Identity", [condition], ["on"]),
+    ]
+    outputs = [info("on", kind=TensorProto.BOOL), info("next", 4, 8)]
+    weight = TensorProto(name="w", dims=(8, 8), data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="not-there.bin")
+    body = helper.make_graph(nodes, "body", inputs, outputs, [weight])
+    start = net.add("MatMul", net.input("x", (4, 6)), net.weight(6, 8), name="start")
+    return net.add(
+        "MatMul", net.add("Loop", count, goes_on, start, name="loop", body=body), net.weight(8, 3), name="head"
+    )
+
+
+def test_weights_of_a_loop_of_an_onnx_file_are_parameters_once(tmp_path: Path):
+    net = GraphBuilder()
+    looped_product(net, net.constant(20, scalar=True, kind=np.int64))
+    model = import_onnx(net.save(tmp_path, "head"))
+    assert [layer.repeat for layer in model.workload.layers] == [1, 1, 19, 1]
+    assert model.report.layer_parameters == model.report.parameters == 6 * 8 + 8 * 8 + 8 * 3
+    assert model.workload.macs == 4 * (6 * 8 + 20 * 8 * 8 + 8 * 3)
+
+
+def test_a_loop_that_only_the_run_ends_is_refused(tmp_path: Path):
+    told = "Loop 'loop' repeats its body while the network runs, and there is MatMul inside"
+    counted = GraphBuilder()
+    looped_product(counted, counted.input("count", (), TensorProto.INT64))
+    ended = GraphBuilder()
+    condition = ended.input("ready", (), TensorProto.BOOL)
+    looped_product(ended, ended.constant(20, scalar=True, kind=np.int64), condition=condition)
+    for net in (counted, ended):
+        with pytest.raises(ImportFailure, match=told):
+            import_onnx(net.save(tmp_path, "head"))
 
 
 def test_an_unrolled_loop_in_an_onnx_file_is_rolled_up(tmp_path: Path):

@@ -992,7 +992,7 @@ def test_a_choice_without_products_is_no_obstacle(imports):
     assert [row.type for row in imported.report.not_modelled] == ["If"]
 
 
-def test_a_loop_with_products_inside_is_refused(imports):
+def test_a_loop_with_products_inside_that_the_run_counts_is_refused(imports):
     net, x = image()
     net.conv(x, (8, 8), 3, norm=False, name="a")
     inner = GraphBuilder()
@@ -1011,7 +1011,7 @@ def test_a_loop_with_products_inside_is_refused(imports):
         ],
         inner.initializers,
     )
-    net.add("Loop", net.constant(3, scalar=True, kind=np.int64), "", "a", name="loop", body=body)
+    net.add("Loop", net.input("count", (), TensorProto.INT64), "", "a", name="loop", body=body)
     with pytest.raises(
         ImportFailure, match=r"Loop 'loop' repeats its body .* Conv inside: export the model with the loop"
     ):

@@ -8,6 +8,7 @@
     plain_forms  runtime_shapes            shapes that operators of ONNX Runtime make
     nodes        order of nodes; branches in the place of the node that chose them
     node         one node as its translation sees it
+    iterations  repeating                  loops: what a step is, and its operators, which repeat
     macs  vectors  layouts  attention      one short function per operator
     translation  all of them by name, and the walk over the graph
 

@@ -104,17 +104,19 @@ def spliced(node: onnx.NodeProto, branch: onnx.GraphProto) -> tuple[list[onnx.No
     """
     made = {name for inner in branch.node for name in inner.output} | {tensor.name for tensor in branch.initializer}
     new = {name: f"{label(node)}/{name}" for name in made if name}
-    nodes = [_renamed(inner, new) for inner in branch.node]
+    nodes = [renamed(inner, new) for inner in branch.node]
     for inner, outer in zip(branch.output, node.output, strict=False):
         if outer:
             nodes.append(onnx.helper.make_node("Identity", [new.get(inner.name, inner.name)], [outer], name=outer))
     return nodes, {new[tensor.name]: tensor for tensor in branch.initializer}
 
 
-def _renamed(node: onnx.NodeProto, new: Mapping[str, str]) -> onnx.NodeProto:
+def renamed(node: onnx.NodeProto, new: Mapping[str, str], place: str = "") -> onnx.NodeProto:
+    """A node with new names of tensors; its own gets the `place` in front."""
     copy: Any = onnx.NodeProto()
     copy.CopyFrom(node)
     _rename(copy, new)
+    copy.name = f"{place}{node.name}" if node.name else ""
     return copy
 
 

@@ -1,6 +1,6 @@
 """All ONNX operators by name, and the walk over the graph."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from fadiff.workload.importers.onnx_front_end import attention, layouts, macs, vectors
+from fadiff.workload.importers.onnx_front_end.iterations import iteration
 from fadiff.workload.importers.onnx_front_end.node import Node
 from fadiff.workload.importers.onnx_front_end.nodes import (
     all_types,
@@ -18,6 +19,7 @@ from fadiff.workload.importers.onnx_front_end.nodes import (
     origins,
     spliced,
 )
+from fadiff.workload.importers.onnx_front_end.repeating import Repeater
 from fadiff.workload.importers.onnx_front_end.sizes import Shapes, Sizes, input_shapes
 from fadiff.workload.importers.onnx_front_end.statics import MOST_WORDS, Known, Statics
 from fadiff.workload.importers.operators import ImportFailure, Opaque, Operator, OperatorGraph, Role, Tensor
@@ -139,6 +141,7 @@ class Walk:
             )
         self._left_out, self._behind = len(nodes) - len(self._nodes), 0
         self._statics = Statics(self._opsets, folder, _declared(graph))
+        self._loops = Repeater(self._statics, self._tensors, self._operators, self._register, self._walk)
         for name, tensor in stored.items():
             if name in wanted:
                 self._statics.add_stored(name, tensor)
@@ -174,18 +177,7 @@ class Walk:
 
     def graph(self, name: str) -> OperatorGraph:
         """The whole graph."""
-        waiting = self._nodes[::-1]
-        while waiting:
-            node = waiting.pop()
-            self._check_inputs(node)
-            self._maker |= dict.fromkeys(node.output, node)
-            if node.op_type == "If" and (branch := self._chosen(node)) is not None:
-                nodes, stored = spliced(node, branch)
-                for key, tensor in stored.items():
-                    self._statics.add_stored(key, tensor)
-                waiting += ordered(nodes, set(stored))[::-1]
-            else:
-                self._translate(node)
+        self._walk(self._nodes)
         operators = _alive(self._operators, self._outputs)
         used = {name for operator in operators for name in (*operator.inputs, *operator.outputs)}
         used.update(*(self._tensors[name].made_of for name in tuple(used) if name))
@@ -195,7 +187,23 @@ class Walk:
         tensors = {key: tensor for key, tensor in self._tensors.items() if key in used or key in outputs}
         return OperatorGraph(name, tensors, tuple(operators), outputs, tuple(self._notes()))
 
+    def _walk(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Translate nodes, in an order in which they can run."""
+        waiting = list(nodes[::-1])
+        while waiting:
+            node = waiting.pop()
+            self._check_inputs(node)
+            self._maker |= dict.fromkeys(node.output, node)
+            if node.op_type == "If" and (branch := self._chosen(node)) is not None:
+                inner, stored = spliced(node, branch)
+                for key, tensor in stored.items():
+                    self._statics.add_stored(key, tensor)
+                waiting += ordered(inner, set(stored))[::-1]
+            elif (loop := iteration(node, self._statics)) is None or not self._loops.repeat(loop):
+                self._translate(node)
+
     def _notes(self) -> Iterator[str]:
+        yield from self._loops.notes
         for count, what in ((self._left_out, "without an effect on outputs"), (self._behind, "of open shape")):
             if count:
                 yield f"left out: {count} {'nodes' if count > 1 else 'node'} {what}"
