@@ -70,7 +70,7 @@ def _show(told: MachineFile) -> None:
     out = console()
     out.print(nodes)
     if told.filled:
-        out.print(f"* not in the file, filled in. {'. '.join(filled_notes(lines))}.")
+        out.print(cut(f"* not in the file, filled in. {'. '.join(filled_notes(lines))}."))
     out.print(cut(fusion_sentence(machine)))
     widths = ", ".join(f"{what} {bits}" for what, bits in vars(machine.bits).items())
     overlap = "hide behind work" if machine.overlap == "full" else "add to the work"

@@ -21,8 +21,8 @@ def gap(net: Net, operator: Opaque) -> NotModelled:
         reason=printable(operator.reason),
         macs=None if operator.macs is None else operator.macs * operator.repeat,
         weight_words=sum(tensors[name].words for name in weights),
-        input_words=sum(tensor.words for tensor in read if tensor.name not in net.fixed),
-        output_words=sum(tensors[name].words for name in operator.outputs if name),
+        input_words=operator.repeat * sum(tensor.words for tensor in read if tensor.name not in net.fixed),
+        output_words=operator.repeat * sum(tensors[name].words for name in operator.outputs if name),
     )
 
 
