@@ -9,7 +9,7 @@ import fadiff as api
 from cli.command import answer, fadiff, refusal, write
 from fadiff.cli.live import LiveDisplay
 from fadiff.cost import evaluate, load_schedule
-from fadiff.search.driver import Incumbent, Status
+from fadiff.search.driver import Incumbent, OutOfTimeError, Status
 from fadiff.search.optimize import METHODS
 from fadiff.workload import load_model
 from search.networks import GEMMINI, group
@@ -216,6 +216,19 @@ def test_a_proof_that_is_interrupted_loses_no_schedule(files, tmp_path: Path, mo
     path = tmp_path / "out.json"
     assert fadiff("optimize", *files, "-o", path).exit_code == 0
     assert load_schedule(path).bound is None
+
+
+def test_what_the_budget_left_out_is_told_and_the_rest_of_it_proves(files, monkeypatch: pytest.MonkeyPatch):
+    def method(*_: object):
+        raise OutOfTimeError("the descent was left out: 12 s were left")
+        yield
+
+    monkeypatch.setitem(METHODS, "exact", method)
+    told = fadiff("optimize", *files).stdout
+    assert "The budget ended the search: the descent was left out: 12 s were left." in told
+    made = answer("optimize", *files)
+    assert (made["stopped"], made["left_out"]) == ("budget", "the descent was left out: 12 s were left")
+    assert made["gap"] is not None
 
 
 def test_a_limit_is_kept_and_proven(files, tmp_path: Path):
