@@ -103,7 +103,7 @@ def test_a_bound_among_exact_factors_says_so_and_needs_a_schedule_that_has_them(
     exact, cut = tmp_path / "exact.json", tmp_path / "cut.json"
     found = answer("optimize", network, "-H", machine, "-b", "20s", "--exact-factors", "-o", exact)
     assert found["bound"]["exact_factors"] is True
-    assert found["made_by"]["command"].endswith(" --exact-factors")
+    assert " --exact-factors " in found["made_by"]["command"]
     assert "no schedule with exact factors is below" in fadiff("bound", exact, "--exact-factors", "-b", "1s").output
     save_schedule(cut, second("gemmini_gemm197"))
     refused = fadiff("bound", cut, "--exact-factors")
