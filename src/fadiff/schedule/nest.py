@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -68,7 +69,11 @@ class Loop:
 
 @dataclass(frozen=True)
 class Members:
-    """A set of loops, with a name that stands for it wherever it is counted."""
+    """A set of loops, with a name that stands for it wherever it is counted.
+
+    Of the loops over one dim, from the outermost in, it holds those before the first that it does not hold, and
+    further in at most loops of one trip, which count nothing.
+    """
 
     key: tuple[object, ...]
     holds: Callable[[Loop], Mask]
@@ -99,14 +104,30 @@ class Nest:
         return namespace(self.mapping.factors, *self.fusion, *self.layers)
 
     @cached_property
+    def factors(self) -> list[list[Array]]:
+        """``[node][dim]`` the factors, taken apart once."""
+        return [[row[d] for d in range(8)] for row in self.mapping.factors]
+
+    @cached_property
+    def size(self) -> list[Array]:
+        """``[dim]`` the sizes, likewise."""
+        return [self.layers.size[d] for d in range(8)]
+
+    @cached_property
+    def tile(self) -> list[Array]:
+        """``[dim]`` the tiles in one shared iteration, likewise."""
+        return [self.fusion.tile[d] for d in range(8)]
+
+    @cached_property
     def loops(self) -> tuple[Loop, ...]:
         """Every temporal loop: those shared, then those of the memories, outermost memory first."""
-        shared, factors, rank = self.fusion, self.mapping.factors, self.mapping.rank
+        shared, factors, rank = self.fusion, self.factors, self.mapping.rank
         outer = [Loop(d, SHARED, shared.shared[d], shared.shared_rank[d]) for d in SHARED_DIMS if not self.alone]
         inner = [
             Loop(d, node, factors[node][d], rank[i][d] + (_SHARED_RANKS + 8 * i))
             for i, node in enumerate(self.structure.memories)
             for d in range(8)
+            if DIMS[d] in self.structure.dims[node]
         ]
         return (*outer, *inner)
 
@@ -121,7 +142,7 @@ class Nest:
     @cached_property
     def below(self) -> list[list[Array]]:
         """``[node][dim]`` the extent below each node: the product of the factors further in."""
-        factors, one = self.mapping.factors, self.xp.ones_like(self.mapping.factors[0][0])
+        factors, one = self.factors, self.xp.ones_like(self.factors[0][0])
         rows = [[one] * 8]
         for node in reversed(range(1, len(self.structure.dims))):
             dims = self.structure.dims[node]
@@ -132,13 +153,13 @@ class Nest:
         """The extent of a dim held in one instance of a memory, x_m(d): its own factor included."""
         return self._once(
             ("held", node, dim),
-            lambda: self.xp.minimum(self.mapping.factors[node][dim] * self.below[node][dim], self.fusion.tile[dim]),
+            lambda: self.xp.minimum(self.factors[node][dim] * self.below[node][dim], self.tile[dim]),
         )
 
     def spread(self, dims: Sequence[int], axes: Sequence[int]) -> Array:
         """Lanes in use by some dims on some axes."""
-        factors = [self.mapping.factors[axis][d] for axis in axes for d in dims if DIMS[d] in self.structure.dims[axis]]
-        return product(factors) if factors else self.xp.ones_like(self.mapping.factors[0][0])
+        factors = [self.factors[axis][d] for axis in axes for d in dims if DIMS[d] in self.structure.dims[axis]]
+        return product(factors) if factors else self.xp.ones_like(self.factors[0][0])
 
     def _once(self, key: tuple[object, ...], make: Callable[[], Any]) -> Any:  # noqa: ANN401  (arrays)
         if key not in self.known:
@@ -156,7 +177,7 @@ class Nest:
         return self._once(("last", tensor, memory), lambda: self._last(tensor, memory))
 
     def _last(self, tensor: str, memory: int) -> Array:
-        last = self._innermost([loop for loop in self.loops_above(memory) if loop.dim in RELEVANT_DIMS[tensor]])
+        last = self.innermost(memory, RELEVANT_DIMS[tensor])
         if self.alone or memory == self.structure.home(tensor):
             return last
         return self.xp.maximum(last, self.xp.where(self.fusion.grouped >= 0.5, self.last_shared, -1))
@@ -166,62 +187,71 @@ class Nest:
         """Rank of the innermost shared loop with more than one trip, or -1."""
         return self.innermost(0)
 
-    def innermost(self, memory: int) -> Array:
-        """Rank of the innermost loop above a memory with more than one trip, or -1."""
-        return self._once(("innermost", memory), lambda: self._innermost(self.loops_above(memory)))
+    def innermost(self, memory: int, dims: tuple[int, ...] = tuple(range(8))) -> Array:
+        """Rank of the innermost loop above a memory with more than one trip over one of some dims, or -1."""
+        return self._once(("innermost", memory, dims), lambda: self._innermost(memory, dims))
 
-    def _innermost(self, loops: Sequence[Loop]) -> Array:
+    def _innermost(self, memory: int, dims: tuple[int, ...]) -> Array:
         xp = self.xp
-        none = xp.full_like(self.mapping.factors[0][0], -1)
-        return reduce(xp.maximum, [xp.where(loop.trips > 1, loop.rank, -1) for loop in loops], none)
+        parent = max((node for node in self.structure.memories if node < memory), default=SHARED)
+        none = xp.full_like(self.factors[0][0], -1)
+        further_out = none if parent == SHARED else self.innermost(parent, dims)
+        here = [loop for loop in self.loops if loop.node == parent and loop.dim in dims]
+        return reduce(xp.maximum, [self._running_rank(loop) for loop in here], further_out)
+
+    def _running_rank(self, loop: Loop) -> Array:
+        """The rank of a loop where it has more than one trip, else -1."""
+        return self._once(("running", loop.node, loop.dim), lambda: self.xp.where(loop.trips > 1, loop.rank, -1))
 
     # Counts.
 
     def count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
         """count(d; A) for a set of loops and of axes.
 
-        With the digits q of D in the mixed radix of the extents, from the innermost node out: a node in the set makes
-        count = q * full + count, one that is not makes count = full where q > 0; full is the count of a full extent.
+        As a set holds the outermost loops over a dim, every count is one of few, which many sets share.
         """
         taking = tuple(axis for axis in axes if DIMS[dim] in self.structure.dims[axis])
         return self._once(("count", dim, inside.key, taking), lambda: self._count(dim, inside, taking))
 
-    def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
+    def _count(self, dim: int, inside: Members, axes: tuple[int, ...]) -> Array:
+        members = [inside.holds(loop) for loop in self.loops if loop.dim == dim]
+        most = next((i for i, member in enumerate(members) if member is False), len(members))
+        count = self._count_first(dim, most, axes)
+        for i in reversed(range(most)):
+            if members[i] is not True:
+                count = self.xp.where(members[i], count, self._count_first(dim, i, axes))
+        return count
+
+    def _count_first(self, dim: int, loops: int, axes: tuple[int, ...]) -> Array:
+        """count(d; A) for the outermost so many loops over a dim, and some axes."""
+        return self._once(("count first", dim, loops, axes), lambda: self._make_count(dim, loops, axes))
+
+    def _make_count(self, dim: int, loops: int, axes: tuple[int, ...]) -> Array:
+        xp, size, tile = self.xp, self.size[dim], self.tile[dim]
+        taken = [loop.node for loop in self.loops if loop.dim == dim][:loops]
+        # Neighbours in the set are as one node, and so are neighbours outside of it.
+        runs = [(member, list(nodes)) for member, nodes in groupby(self.nodes_of(dim), {*taken, *axes}.__contains__)]
+        whole = self._count_runs(dim, runs, size if self.alone else tile)
+        if SHARED not in taken:
+            return whole
+        tiles = xp.floor(size / tile)
+        return tiles * whole + self._count_runs(dim, runs, size - tiles * tile)
+
+    def _count_runs(self, dim: int, runs: Sequence[tuple[bool, list[int]]], extent: Array) -> Array:
+        """count(D), D = `extent`, over nodes in runs of such that are in the set and such that are not."""
         xp = self.xp
-        temporal = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim}
-        nodes = self.nodes_of(dim)
-        members = [temporal.get(node, node in axes) for node in nodes]
-        # Further in than all members only whether anything is left matters.
-        depth = max((at + 1 for at, member in enumerate(members) if member is not False), default=0)
-        full = xp.ones_like(self.mapping.factors[0][dim])
-        counts = [xp.where(rests[depth] > 0, 1, 0) + 0 * full for _, rests in self.digits(dim)]
-        for at in reversed(range(depth)):
-            for i, (digits, _) in enumerate(self.digits(dim)):
-                seen = xp.where(digits[at] > 0, full, counts[i])
-                counts[i] = _choose(xp, members[at], digits[at] * full + counts[i], seen)
-            full = _choose(xp, members[at], full * self.mapping.factors[nodes[at]][dim], full)
-        if len(counts) == 1:
-            return counts[0]
-        tiles = xp.floor(self.layers.size[dim] / self.fusion.tile[dim])
-        return _choose(xp, temporal[SHARED], tiles * counts[0] + counts[1], counts[0])
-
-    def digits(self, dim: int) -> list[tuple[list[Array], list[Array]]]:
-        """Of a tile, and of the last, cut one: how often the extent below each node of a dim goes into it, and what is
-        left before each node and after the last."""
-        return self._once(("digits", dim), lambda: self._digits(dim))
-
-    def _digits(self, dim: int) -> list[tuple[list[Array], list[Array]]]:
-        xp, size, tile = self.xp, self.layers.size[dim], self.fusion.tile[dim]
-        whole_tiles = dim in SHARED_DIMS and not self.alone
-        found: list[tuple[list[Array], list[Array]]] = []
-        for extent in (tile, size - xp.floor(size / tile) * tile) if whole_tiles else (size,):
-            digits: list[Array] = []
-            rests = [extent]
-            for node in self.nodes_of(dim):
-                digits.append(xp.floor(rests[-1] / self.below[node][dim]))
-                rests.append(rests[-1] - digits[-1] * self.below[node][dim])
-            found.append((digits, rests))
-        return found
+        if not any(member for member, _ in runs):
+            return xp.minimum(extent, 1) * xp.ones_like(self.factors[0][dim])
+        (member, nodes), *inner = runs
+        below = self.below[nodes[-1]][dim]
+        if not member:
+            return self._count_runs(dim, inner, xp.minimum(extent, below))
+        counted = [node for inside, further_in in inner if inside for node in further_in]
+        if not counted:
+            return xp.ceil(extent / below)
+        trips = xp.floor(extent / below)
+        full = product([self.factors[node][dim] for node in counted])
+        return trips * full + self._count_runs(dim, inner, extent - trips * below)
 
     def steps(self) -> Array:
         """Compute cycles: the product over all dims of count(d; all temporal loops)."""
@@ -243,7 +273,7 @@ class Nest:
         return self._whole(PLAIN_DIMS[tensor]) * self._repeats(tensor, self.up(tensor, memory), axes)
 
     def _whole(self, dims: Sequence[int]) -> Array:
-        return product([self.layers.size[d] for d in dims])
+        return product([self.size[d] for d in dims])
 
     def _repeats(self, tensor: str, inside: Members, axes: Sequence[int]) -> Array:
         return product([self.count(d, inside, axes) for d in IRRELEVANT_DIMS[tensor]])
@@ -316,8 +346,8 @@ class Nest:
         steps = Members(("steps", memory), lambda loop: ~self.slides(memory, loop) if loop.node < memory else False)
         n_out, n_kernel = self.count(out, steps, axes), self.count(kernel, steps, axes)
         return (
-            layers.stride[image] * (layers.size[out] - n_out) * n_kernel
-            + layers.dilation[image] * (layers.size[kernel] - n_kernel) * n_out
+            layers.stride[image] * (self.size[out] - n_out) * n_kernel
+            + layers.dilation[image] * (self.size[kernel] - n_kernel) * n_out
             + n_out * n_kernel
         )
 
@@ -332,7 +362,7 @@ class Nest:
         unrolled = [[a for a in axes if DIMS[d] in self.structure.dims[a]] for d in dims]
         if not all(unrolled):
             return None
-        one = xp.ones_like(self.mapping.factors[0][0])
+        one = xp.ones_like(self.factors[0][0])
         x = [one if memory == len(self.structure.keeps) else self.held(memory, d) for d in dims]
         apart = [x[0] * self.layers.stride[image], x[1] * self.layers.dilation[image]]
         common = _gcd(apart[0], apart[1], xp)
@@ -342,7 +372,7 @@ class Nest:
             for axis in unrolled[i]:
                 between = [loop for loop in self.loops if axis < loop.node < memory and loop.dim in dims]
                 free = reduce(lambda a, b: a & b, [loop.trips <= 1 for loop in between], one > 0)
-                lanes = xp.where(free, lanes * self.mapping.factors[axis][d], lanes)
+                lanes = xp.where(free, lanes * self.factors[axis][d], lanes)
             groups.append(self._coinciding_lanes(d, lanes, x[i], apart[1 - i] / common))
         return groups[0] * groups[1]
 
@@ -355,22 +385,19 @@ class Nest:
             rest = xp.floor((extent - full * lanes * x) / x)
             return full * xp.maximum(0, lanes - distance) + xp.maximum(0, rest - distance)
 
-        size, tile = self.layers.size[dim], self.fusion.tile[dim]
+        size, tile = self.size[dim], self.tile[dim]
         tiles = xp.floor(size / tile)
         return tiles * within(tile) + within(size - tiles * tile)
-
-
-def _choose(xp: Any, member: Mask, inside: Array, outside: Array) -> Array:  # noqa: ANN401  (an array library)
-    """One of two arrays, by whether a loop is in a set; decided at once where that is known."""
-    if member is True or member is False:
-        return inside if member else outside
-    return xp.where(member, inside, outside)
 
 
 def _gcd(a: Array, b: Array, xp: Any) -> Array:  # noqa: ANN401  (an array library)
     """The greatest common divisor, by Euclid; traced programs take as many steps as kernels of thousands of rows."""
     if xp is np:
         return cast("Array", np.gcd(np.asarray(a).astype(np.int64), np.asarray(b).astype(np.int64)).astype(np.float64))
-    for _ in range(16):
-        a, b = xp.where(b > 0, b, a), xp.where(b > 0, xp.mod(a, xp.where(b > 0, b, 1)), 0)
-    return a
+    from jax import lax
+
+    def step(_: int, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        a, b = pair
+        return xp.where(b > 0, b, a), xp.where(b > 0, xp.mod(a, xp.where(b > 0, b, 1)), 0)
+
+    return cast("Any", lax.fori_loop)(0, 16, step, tuple(xp.broadcast_arrays(a, b)))[0]

@@ -69,7 +69,7 @@ def _climb(task: Task, conditions: list[Condition], deadline: float) -> dict[Con
         """Prices near a mapping: relative changes of energy and latency added up."""
         weights = {} if near is None else {"energy_weight": 1 / near.energy_pj, "cycles_weight": 1 / near.cycles}
         weighed = rows._replace(**weights)
-        return price(task.machine.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)
+        return price(task.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)
 
     def climbed(starts: list[Start]) -> Mapped:
         factors = settle(cast("Array", np.stack([start.factors for start in starts], axis=-1)), rows.fusion.tile)

@@ -21,7 +21,7 @@ from fadiff.search.driver import OutOfTimeError, Status
 
 VARIABLE = "FADIFF_CACHE_DIR"
 """Environment variable that names another folder for compiled programs; empty: keep none."""
-LOWERING_SECONDS = 0.05
+LOWERING_SECONDS = 0.02
 """Lowering a program, the first step of compiling it, takes so long at least for each node of a machine."""
 COMPILING = 2.5
 """Compiling it then takes about so many times what lowering it took, for each node of the machine: between 1 and 2.7

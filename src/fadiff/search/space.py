@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fadiff.hardware import Axis, Machine, Memory
+from fadiff.hardware import Axis, Machine, Memory, Structure
 from fadiff.schedule.namespace import namespace
 from fadiff.workload.layer import DIMS, RELEVANT, TENSORS
 
 if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Float
+
+    from fadiff.workload import Workload
 
 LOOP_CLASSES = ("K", "NPQ", "CRS")
 """Dims by the tensors that they are irrelevant to (I, W, O); G is relevant to all and stands outermost."""
@@ -41,6 +43,14 @@ def map_space(machine: Machine) -> Space:
     loops = ["".join(dim for dim in DIMS if node in nodes[dim]) for node in memories]
     orders = tuple(useful_orders(_kept_below(machine, node), dims) for node, dims in zip(memories, loops, strict=True))
     return Space(nodes, orders)
+
+
+def useful_structure(workload: Workload, machine: Machine) -> Structure:
+    """A machine's structure with only those dims at each node for which a factor may pay in some layer."""
+    looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
+    nodes, whole = map_space(machine).nodes, machine.structure
+    dims = tuple("".join(dim for dim in looped if node in nodes[dim]) for node in range(len(whole.dims)))
+    return Structure(whole.keeps, dims, whole.fuses)
 
 
 def useful_nodes(machine: Machine, dim: str) -> tuple[int, ...]:

@@ -172,7 +172,7 @@ class _Climb(NamedTuple):
     rounds: Array
 
 
-@partial(jax.jit, static_argnames=("structure", "orders", "pairs"))
+@partial(jax.jit, static_argnames=("structure", "orders", "pairs", "alone"))
 def climb(
     structure: Structure,
     orders: Orders,
@@ -183,11 +183,12 @@ def climb(
     machine: MachineArrays,
     *,
     pairs: bool,
+    alone: bool,
 ) -> tuple[Mapped, Bool[Array, " rows"]]:
     """Take the best move of every row (the best two with `pairs`) until none improves, or the rounds are over.
 
-    One of the moves must change nothing, so that the first round prices the start itself. Returns the mappings and
-    which rows could go on.
+    With `alone` no row shares loops. One of the moves must change nothing, so that the first round prices the start
+    itself. Returns the mappings and which rows could go on.
     """
 
     def unfinished(state: _Climb) -> Array:
@@ -197,7 +198,7 @@ def climb(
         tried = state.mapped.factors[:, :, None], state.mapped.order[:, None]
         for chosen in np.triu_indices(moves.dim.shape[0]) if pairs else (slice(None),):
             tried = moved(*tried, Moves(*(part[chosen] for part in moves)), rows.fusion.tile[:, None])
-        best = best_of(price(structure, orders, rows, *tried, machine))
+        best = best_of(price(structure, orders, rows, *tried, machine, alone=alone))
         improves = best.price < state.mapped.price * (1 - 1e-6)
         kept = Mapped(*(jnp.where(improves, new, old) for new, old in zip(best, state.mapped, strict=True)))
         return _Climb(kept, improves, state.rounds + 1)

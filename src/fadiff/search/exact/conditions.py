@@ -20,7 +20,7 @@ from fadiff.schedule.arrays import Fusion, LayerArrays, pack_layers
 from fadiff.schedule.tiling import shared_dim
 from fadiff.search.driver import Pace
 from fadiff.search.exact.climb import Moves, Rows
-from fadiff.search.space import Space, map_space, prime_powers
+from fadiff.search.space import Space, map_space, prime_powers, useful_structure
 from fadiff.workload import DIMS, Layer, Workload
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class Task:
         """Whether factors must divide what they cut."""
         self.machine = machine
         self.space = map_space(machine)
+        self.structure = useful_structure(workload, machine)
         self.deadline = deadline
         """When to give up, on the clock of `time.monotonic`."""
         self.pace = {False: Pace(), True: Pace()}

@@ -48,7 +48,7 @@ def every_mapping(task: Task, condition: Condition, weights: Weights) -> Menu | 
     factors, order = np.repeat(factors, chosen.shape[1], axis=2), np.tile(chosen, count)
     rows = task.rows([condition], [task.all_room], weights)
     found = price(
-        task.machine.structure,
+        task.structure,
         task.space.orders,
         rows,
         cast("Array", factors[..., None].astype(task.dtype)),

@@ -122,10 +122,11 @@ def _solve_chunk(
     packed, (factors, order) = stacked(task, filled, weights)
     moves = task.moves([row.condition for row in filled], pairs=pairs)
     tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
-    fixed, nodes = (task.machine.structure, task.space.orders), len(task.machine.nodes)
-    compile_in_time("polishing" if pairs else "climbing", task.deadline, nodes, climb, *fixed, *tried, pairs=pairs)
+    told = (task.structure, task.space.orders, *tried)
+    how, nodes = {"pairs": pairs, "alone": task.fusing is None}, len(task.machine.nodes)
+    compile_in_time("polishing" if pairs else "climbing", task.deadline, nodes, climb, *told, **how)
     with task.pace[pairs].work(task.deadline):
-        found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(climb(*fixed, *tried, pairs=pairs))
+        found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(climb(*told, **how))
     # Costs and bytes of many layers are added up in 64 bits.
     wide = (values.astype(np.float64) if values.dtype == np.float32 else values for values in found[0])
     return subset(Menu(*wide), slice(len(rows))), found[1][: len(rows)]

@@ -12,10 +12,11 @@ import numpy as np
 from fadiff.cost.model import layer_costs, network_cost
 from fadiff.schedule.arrays import MappingArrays, fuse
 from fadiff.schedule.capacity import tiles
+from fadiff.schedule.nest import Nest
 from fadiff.search.driver import EXPONENTS
 from fadiff.search.gradient.penalties import PENALTIES, Scene, incompleteness
 from fadiff.search.gradient.relaxation import Integers
-from fadiff.search.gradient.smooth_nest import SmoothNest, UsefulNest
+from fadiff.search.gradient.smooth_nest import SmoothNest
 from fadiff.search.space import rank_table
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def price_orders(
     .. math:: price_o = E_o / \\bar E + D_o / \\bar D + \\lambda\\, P_{complete,o}
     """
     in_each = Integers(*(jnp.expand_dims(values, -3) for values in integers))
-    nest = UsefulNest(*_nested(problem, in_each, sigma, orders), alone=not problem.shares)
+    nest = Nest(*_nested(problem, in_each, sigma, orders), alone=not problem.shares)
     costs = layer_costs(nest, problem.machine)
     tiles(nest, problem.machine)  # its counts are wanted too
     complete = [penalty.name for penalty in PENALTIES].index("complete")

@@ -17,8 +17,7 @@ from fadiff.schedule.arrays import EdgeArrays, LayerArrays, pack_edges, pack_lay
 from fadiff.schedule.barriers import barriers
 from fadiff.schedule.tiling import group_tiling, inner_edges, leads
 from fadiff.search.gradient.candidates import Choice, choices
-from fadiff.search.space import map_space
-from fadiff.workload import DIMS
+from fadiff.search.space import map_space, useful_structure
 
 if TYPE_CHECKING:
     from jax import Array
@@ -103,16 +102,15 @@ class Problem(NamedTuple):
 
 def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings) -> Problem:
     """Pack what a descent with these settings needs."""
-    space, whole, depth = map_space(machine), machine.structure, workload.depth
-    looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
-    useful = tuple("".join(d for d in looped if node in space.nodes[d]) for node in range(len(machine.nodes)))
-    shares = settings.fuse and whole.hands_over is not None
+    structure, depth = useful_structure(workload, machine), workload.depth
+    shares = settings.fuse and structure.hands_over is not None
     # Rules *fusible* and *repeat*; all others depend on the mapping.
     repeat = {layer.name: layer.repeat for layer in workload.layers}
     fusible = [e for e in workload.edges if shares and e.fusible and repeat[e.source] == repeat[e.target]]
     position = np.array([depth[layer.name] for layer in workload.layers])
     layers, edges = (-(-max(len(x), 1) // STEP) * STEP for x in (workload.layers, workload.edges))
-    tables, placed, parts = _tables(tuple(choices(workload, machine, settings)), len(useful) + 1, layers, settings)
+    slots = len(machine.nodes) + 1
+    tables, placed, parts = _tables(tuple(choices(workload, machine, settings)), slots, layers, settings)
     unplace = np.full(parts, placed.size)
     unplace[placed[placed < parts]] = np.flatnonzero(placed < parts)
     # Places of every edge's ends; padding edges stand at the first layer, and one past the last before all.
@@ -136,8 +134,8 @@ def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings
     ahead, given, lists = leads(workload, fusible), pack_layers(workload), pack_edges(workload)
     fans = {"arriving": numbered(lists.arriving), "leaving": numbered(lists.leaving)}
     arrays = ProblemArrays(
-        structure=Structure(whole.keeps, useful, whole.fuses),
-        orders=space.orders,
+        structure=structure,
+        orders=map_space(machine).orders,
         shares=shares,
         layers=LayerArrays(*(padded(values, 1) for values in given))._replace(repeat=padded(given.repeat, 0)),
         edges=EdgeArrays(*(padded(v, 0) for v in lists))._replace(**fans),

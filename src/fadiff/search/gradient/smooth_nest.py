@@ -14,14 +14,14 @@ Extents and lanes are products: the derivatives of their logarithms are 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, cast
 
 import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
 
-from fadiff.schedule.nest import IRRELEVANT_DIMS, RELEVANT_DIMS, SHARED, Loop, Members, Nest
+from fadiff.schedule.nest import IRRELEVANT_DIMS, RELEVANT_DIMS, SHARED, Members, Nest
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
@@ -34,16 +34,6 @@ Logs = dict[tuple[int, int], "Array"]
 
 Each stands on its own: a gradient that has to be put together in one array would be computed again for each part.
 """
-
-
-class UsefulNest(Nest):
-    """A nest without the loops that have one trip: `structure` names only those dims at memories that may have more."""
-
-    @cached_property
-    def loops(self) -> tuple[Loop, ...]:
-        """The temporal loops that may have more than one trip, and those shared."""
-        dims = self.structure.dims
-        return tuple(loop for loop in super().loops if loop.node == SHARED or DIMS[loop.dim] in dims[loop.node])
 
 
 @jax.custom_jvp
@@ -63,7 +53,7 @@ def along(value: Array, log: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class SmoothNest(UsefulNest):
+class SmoothNest(Nest):
     """The nest of integers without gradients, given those of their logarithms.
 
     With `smooth` False the derivative of a count is that of the product of its factors.
@@ -97,7 +87,7 @@ class SmoothNest(UsefulNest):
         return self._added([self.logs[place] for place in places if place in self.logs])
 
     def _added(self, parts: list[Array]) -> Array:
-        return reduce(lambda a, b: a + b, parts) if parts else jnp.zeros_like(self.mapping.factors[0][0])
+        return reduce(lambda a, b: a + b, parts) if parts else jnp.zeros_like(self.factors[0][0])
 
     def _log_count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
         parts = [self.logs[axis, dim] for axis in axes if (axis, dim) in self.logs]

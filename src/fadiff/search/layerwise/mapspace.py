@@ -49,13 +49,13 @@ class RealNest(Nest):
 
     def held(self, node: int, dim: int) -> Array:
         """The extent of a dim held in one instance of a memory."""
-        return self.mapping.factors[node][dim] * self.below[node][dim]
+        return self.factors[node][dim] * self.below[node][dim]
 
     def _count(self, dim: int, inside: Members, axes: Sequence[int]) -> Array:
         member = {loop.node: inside.holds(loop) for loop in self.loops if loop.dim == dim} | dict.fromkeys(axes, True)
         nodes = [node for node in self.nodes_of(dim) if member.get(node, False) is not False]
-        factors = [self.xp.where(member[node], self.mapping.factors[node][dim], 1) for node in nodes]
-        return product([self.xp.ones_like(self.mapping.factors[0][dim]), *factors])
+        factors = [self.xp.where(member[node], self.factors[node][dim], 1) for node in nodes]
+        return product([self.xp.ones_like(self.factors[0][dim]), *factors])
 
 
 @jax.tree_util.register_dataclass
