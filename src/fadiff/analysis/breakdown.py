@@ -187,7 +187,7 @@ def _layers(evaluation: Evaluation) -> tuple[LayerCost, ...]:
     number = {name: i for i, group in enumerate(schedule.groups) for name in group.layers}
     needed = needed_bytes(schedule)
     result: list[LayerCost] = []
-    for i, layer in enumerate(schedule.workload.layers):
+    for i, layer in enumerate(schedule.layers):
         cycles = float(evaluation.layer_cycles[i])
         mac_energy, *access_energy = evaluation.energy_parts_pj[:, i].tolist()
         result.append(

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import count_text, size_text
 from fadiff.cost.evaluate import evaluate
-from fadiff.report.labels import shape, shorten
+from fadiff.report.labels import shape
 from fadiff.report.layout import Box, Drawing, draw
 from fadiff.report.palette import group_colours
 from fadiff.schedule.rules import violations
+from fadiff.workload.names import shorten
 
 if TYPE_CHECKING:
     from fadiff.schedule import Schedule

@@ -16,8 +16,9 @@ from fadiff.report.figures.style import (
     legend_above,
     new_figure,
 )
-from fadiff.report.labels import shape, shorten
+from fadiff.report.labels import shape
 from fadiff.report.layout import Box, Drawing, draw
+from fadiff.workload.names import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import sqrt
 
-from fadiff.report.labels import shape, shorten
+from fadiff.report.labels import shape
 from fadiff.report.layout import Box, Drawing, Line
 from fadiff.report.palette import group_colours
 from fadiff.schedule import Schedule
 from fadiff.workload import Layer
+from fadiff.workload.names import shorten
 
 THINNEST, WIDEST = 1.25, 7.0
 CORNER, HEAD = 7.0, 8.0
