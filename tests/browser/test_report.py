@@ -146,6 +146,22 @@ def test_a_loop_nest_opens_with_its_counts(desk: Desk):
     assert "parallel_for" in nest.inner_text()
 
 
+def test_hundreds_of_equal_layers_are_told_once_and_listed_on_demand(desk: Desk):
+    page = desk.open("blocks")
+    assert page.locator(SHOWN).count() == 30
+    page.locator(SHOWN, has_text="the same 263").click()
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="789 layers")).to_be_visible()
+    assert "And 489 more" in panel.inner_text()
+    panel.locator("tbody button.link").nth(3).click()
+    expect(panel.get_by_role("heading", level=2)).not_to_have_text("789 layers")
+    assert "which differs in names alone" in panel.inner_text()
+    assert page.locator(".graph.shown .node.many.open").count() == 1
+    nests = page.locator("details.nest summary").all_inner_texts()
+    assert len(nests) < 30
+    assert any("more like it" in nest for nest in nests)
+
+
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_the_page_follows_the_system_and_the_button(desk: Desk, colours: str):
     page = desk.open("small", colours=colours)

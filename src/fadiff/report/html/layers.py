@@ -41,7 +41,6 @@ def layer_values(schedule: Schedule, costs: Breakdown) -> list[dict[str, Any]]:
                 if words
             ],
             "bytes": cost.bytes,
-            "told": _told(schedule, layer, cost),
         }
         for layer, cost in zip(schedule.workload.layers, costs.layers, strict=True)
     ]
@@ -60,8 +59,13 @@ def _above_one(dims: Dims) -> dict[str, int]:
     return {dim: size for dim, size in zip(DIMS, dims, strict=True) if size > 1}
 
 
+def spoken(schedule: Schedule, costs: Breakdown) -> dict[str, str]:
+    """What a screen reader says of each layer in the graph."""
+    layers = zip(schedule.workload.layers, costs.layers, strict=True)
+    return {layer.name: _told(schedule, layer, cost) for layer, cost in layers}
+
+
 def _told(schedule: Schedule, layer: Layer, cost: LayerCost) -> str:
-    """What a screen reader says of a layer in the graph."""
     group = schedule.group_of[layer.name]
     where = f"group {cost.group + 1} of {len(schedule.groups)}" if len(group.layers) > 1 else "on its own"
     what = shape(layer) if layer.is_mac else f"sum of {len(layer.inputs)}"

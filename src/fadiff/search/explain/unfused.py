@@ -36,7 +36,7 @@ def distinct_layers(workload: Workload) -> Workload:
     known: dict[object, Layer] = {}
     for layer in workload.layers:
         alone = replace(layer, inputs=tuple(Input(None, operand.port) for operand in layer.inputs))
-        kind = replace(alone, name="any", epilogue=(), out=None, pad=None), layer.stored
+        kind = replace(alone, name="any")
         if (before := known.get(kind)) is None:
             known[kind] = alone
         elif before.repeat + layer.repeat <= MAX_SIZE:

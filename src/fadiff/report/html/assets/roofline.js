@@ -35,7 +35,7 @@ function rooflineFigure() {
     data: dataTable("Roofline", () =>
       table(
         [
-          { title: "Layer", of: (p) => p.layer, head: true },
+          { title: "Layer", of: (p) => layerLink(p.layer), head: true },
           ...memories.map((memory, i) => ({
             title: `MACs per byte of ${memory.name}`,
             of: (p) => (p.macs_per_byte[i] === null ? "none moved" : significant(p.macs_per_byte[i])),
