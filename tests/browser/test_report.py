@@ -68,6 +68,8 @@ def test_a_click_opens_the_details_of_a_layer(desk: Desk):
     text = panel.inner_text()
     for part in ("Mapping", "Tiles", "Traffic", "Loop nest", "Bound by", "Memories while it runs", "O += W * I"):
         assert part in text
+    assert "While computing" in text
+    assert "sum, " not in text
     panel.get_by_role("button", name="Next layer").click()
     expect(panel.get_by_role("heading", level=2)).not_to_have_text("l2.0.conv2")
     panel.get_by_role("button", name="Close").click()

@@ -32,7 +32,10 @@ def layer_values(schedule: Schedule, costs: Breakdown) -> list[dict[str, Any]]:
             "cycles": cost.cycles,
             "cycles_by_term": cost.cycles_by_term,
             "bound_by": cost.bound_by,
+            "cost_share": cost.cost_share,
             "utilization": cost.utilization,
+            "pe_use": cost.pe_use,
+            "idle": [(reason.share, reason.sentence) for reason in cost.idle],
             "energy_pj": cost.energy_pj,
             "mac_energy_pj": cost.mac_energy_pj,
             "accesses": [

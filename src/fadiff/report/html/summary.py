@@ -10,6 +10,7 @@ from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import plural
 from fadiff.cost.evaluate import COMPUTE, Evaluation
 from fadiff.report.machine_drawing import machine_lines
+from fadiff.workload.names import shorten
 
 if TYPE_CHECKING:
     from fadiff.analysis.breakdown import Breakdown
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from fadiff.workload import Workload
 
 Facts = list[tuple[str, str]]
+NAME_CHARACTERS = 60
+"""Of a layer's name in a sentence."""
 
 
 class Rival(NamedTuple):
@@ -62,8 +65,9 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     for layer in costs.layers:
         times[layer.bound_by] += layer.cycles * layer.repeat
     slowest = max(times, key=lambda term: times[term])
-    binds = "Multiplying sets" if slowest == COMPUTE else f"The bandwidth of {slowest} sets"
+    binds = "Computing sets" if slowest == COMPUTE else f"The bandwidth of {slowest} sets"
     goes = f"{first} takes {share:.0%} of the energy. {binds} {times[slowest] / sum(times.values()):.0%} of the time."
+    goes += f" {_idle(costs)}" if costs.totals.idle_share >= TELLING else ""
     mine = evaluation.edp_uj_cycles
     against = [_against(mine, rival.evaluation.edp_uj_cycles, f"of {rival.whose}") for rival in rivals]
     told = [f"Its EDP is {', and '.join(against)}."] if against else []
@@ -72,6 +76,18 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
             f"No schedule has an EDP that is lower by more than {_lower(costs.gaps['edp']):.1%}: that is proven."
         )
     return [f"{does} {goes}", *told]
+
+
+TELLING = 0.02
+"""A share of the multipliers' time from which on it is told who idles."""
+
+
+def _idle(costs: Breakdown) -> str:
+    """How much of the multipliers' time lanes without work take, and why in the layer that loses most."""
+    lost = {layer.name: layer.cycles_by_term[COMPUTE] * (1 - layer.pe_use) * layer.repeat for layer in costs.layers}
+    worst = max(costs.layers, key=lambda layer: lost[layer.name])
+    why = f"most of it in {shorten(worst.name, NAME_CHARACTERS)}, where {worst.idle[0].sentence}"
+    return f"Lanes without work idle for {costs.totals.idle_share:.0%} of it, {why}."
 
 
 def _against(mine: float, other: float, whose: str) -> str:

@@ -8,7 +8,7 @@ function unfolded(data) {
   const layers = data.layers.map(([name, kind, group, from]) => {
     const { ports, ...common } = data.layer_kinds[kind];
     const inputs = from.map((n, i) => ({ from: n === null ? null : names[n], port: ports[i] }));
-    return { ...common, name, kind, group, inputs };
+    return { ...common, name, alike: kind, group, inputs };
   });
   const groups = data.groups.map(([members, kind, colour]) => ({
     ...data.group_kinds[kind],

@@ -26,7 +26,7 @@ function openNode(number, from) {
   const facts = [
     ["Energy", energy(sum((l) => l.energy_pj))],
     ["Cycles", exact(sum((l) => l.cycles))],
-    ["Kinds", plural(new Set(layers.map((l) => l.kind)).size, "different layer")],
+    ["Kinds", plural(new Set(layers.map((l) => l.alike)).size, "different layer")],
   ];
   const more = layers.length - LISTED;
   showPanel([
@@ -117,7 +117,10 @@ function detailsBody(layer) {
     ["Energy", energy(layer.energy_pj)],
     ["Cycles", exact(layer.cycles)],
     ["Bound by", layer.bound_by],
+    ["Cost", `${percent(layer.cost_share)} of the network's energy and time`],
     layer.macs && ["MACs in use", percent(layer.utilization)],
+    layer.macs && ["While computing", `${percent(layer.pe_use)} of the multipliers work`],
+    ...layer.idle.map(([share, sentence], i) => [i ? "" : "Idle", `${percent(share)}: ${sentence}`]),
     layer.macs && ["MACs", exact(layer.macs)],
     ["Reads", readsOf(layer)],
     layer.epilogue.length && ["Then", layer.epilogue.join(", ")],
@@ -203,7 +206,7 @@ function termBars(layer) {
   const most = Math.max(...TERMS.map(([term]) => layer.cycles_by_term[term])) || 1;
   return table(
     [
-      { title: "Resource", of: ([term]) => term, head: true },
+      { title: "Resource", of: ([term]) => term, head: true, class: "resource" },
       {
         title: "",
         of: ([term, fill]) =>

@@ -235,6 +235,8 @@ const layerTable = () =>
       { title: "MACs", of: (l) => count(l.macs * l.repeat), n: true },
       { title: "Energy", of: (l) => energy(l.energy_pj * l.repeat), n: true },
       { title: "Cycles", of: (l) => count(l.cycles * l.repeat), n: true },
+      { title: "Cost", of: (l) => percent(l.cost_share), n: true },
+      { title: "PE use", of: peUse, n: true },
       { title: "Bound by", of: (l) => bound(l.bound_by) },
     ],
     data.execution_order.map((i) => data.layers[i]),
