@@ -32,6 +32,20 @@ def test_parts_sum_to_the_energy_and_the_slowest_term_binds(path):
     assert json.dumps(asdict(costs), allow_nan=False)
 
 
+@each_file
+def test_the_time_of_all_multipliers_is_told_once(path):
+    costs = breakdown(evaluate(read_schedule(path)[0]))
+    totals, peak = costs.totals, read_schedule(path)[0].machine.peak_macs
+    assert totals.utilization + totals.idle_share + totals.waiting_share == pytest.approx(1)
+    lost = sum(layer.cycles_by_term["compute"] * (1 - layer.pe_use) * layer.repeat for layer in costs.layers)
+    assert lost / totals.cycles == pytest.approx(totals.idle_share, abs=1e-12)
+    assert min(totals.idle_share, totals.waiting_share) >= -1e-12
+    assert sum(layer.cost_share for layer in costs.layers) == pytest.approx(1)
+    for layer in costs.layers:
+        assert layer.pe_use * layer.cycles_by_term["compute"] * peak == pytest.approx(layer.macs)
+        assert layer.utilization <= layer.pe_use * (1 + 1e-12)
+
+
 def test_memories_bear_their_own_names():
     costs = breakdown(evaluate(second("cores_residual")))
     assert costs.memories == ("DRAM", "l2", "l1", "acc", "reg")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from examples import FILES
-from fadiff.analysis.roofline import roofline
+from fadiff.analysis.roofline import FULL, roofline
 from fadiff.cost.evaluate import COMPUTE, evaluate
 from fadiff.schedule.file import read_schedule
 from schedule.toys import add, conv, mac, on, schedule
@@ -74,3 +74,17 @@ def test_all_instances_of_a_memory_make_its_roof():
 def test_sums_have_no_point():
     given = schedule(conv("a"), add("s", "a", None, K=2, P=4, Q=4))
     assert [point.layer for point in roofline(evaluate(given)).points] == ["a"]
+
+
+@each_file
+def test_the_sentence_says_what_keeps_a_layer_from_all_multipliers(path):
+    evaluation = evaluate(read_schedule(path)[0])
+    numbers = roofline(evaluation)
+    for point in numbers.points:
+        busy = point.attained_macs_per_cycle / numbers.peak_macs_per_cycle
+        mapped = point.mapped_macs_per_cycle / numbers.peak_macs_per_cycle
+        assert (f"{1 - mapped:.0%} of its lane-steps idle (" in point.why) == (mapped < FULL)
+        if busy < FULL * mapped:
+            assert point.why.startswith(f"{point.bound_by} sets its time, computing takes ")
+        assert (point.why == "all multipliers work all the time") == (mapped >= FULL and busy >= FULL * mapped)
+    assert f"{evaluation.utilization:.0%} multiply" in numbers.network.why

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from analysis.mappings import alone, mapped
+from fadiff.analysis import what_if as what_if_module
 from fadiff.analysis.machine_numbers import changed, machine_numbers
 from fadiff.analysis.what_if import what_if
 from fadiff.analysis.why_not import why_not
@@ -17,6 +18,7 @@ from fadiff.hardware import Axis, load_machine, row_bits, word_pj
 from fadiff.schedule import Schedule
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
+from fadiff.search.explain import climbs
 from fadiff.search.explain.climbs import remapped
 from search.networks import (
     EYERISS,
@@ -303,3 +305,16 @@ def test_a_network_of_sums_answers_to_bandwidth_and_lanes_only():
     assert found["scratchpad.bytes"] == found["accumulator.bytes"] == found["rows.size"] == found["mac_pj"] == 0
     assert found["accumulator.words_per_cycle"] == pytest.approx(-1)
     assert found["cols.size"] == pytest.approx(-1)
+
+
+def test_of_more_layers_than_there_is_time_for_the_costliest_are_mapped_anew(monkeypatch):
+    evaluation = evaluate(greedy(NETWORKS["conv_chain"], sized(GEMMINI, scratchpad=40, cols=2, rows=2)))
+    everything = {one.name: one.doubled_edp_change for one in what_if(evaluation).sensitivities}
+    assert "mapped anew" not in what_if(evaluation).caveat
+    for module in (climbs, what_if_module):
+        monkeypatch.setattr(module, "MOST_MOVES", 1)
+    less = what_if(evaluation)
+    assert less.caveat.endswith("different layers the 1 that cost most are mapped anew.")
+    doubled = {one.name: one.doubled_edp_change for one in less.sensitivities}
+    assert all(doubled[name] >= change - 1e-12 for name, change in everything.items())
+    assert doubled != everything

@@ -11,10 +11,12 @@ from fadiff.analysis import why_not as why_not_module
 from fadiff.analysis.why_not import why_not
 from fadiff.cost import evaluate
 from fadiff.hardware import load_machine
+from fadiff.schedule.rules import violations
 from fadiff.search import greedy
+from fadiff.search.explain import merging
 from fadiff.search.explain.climbs import remapped
-from fadiff.search.explain.reasons import verdicts
-from search.networks import EYERISS, GEMMINI, NETWORKS, PLAIN, SIMBA, mac, machine_with, network, sized
+from fadiff.search.explain.reasons import LEFT_OUT, verdicts
+from search.networks import EYERISS, GEMMINI, NETWORKS, PLAIN, SIMBA, add, mac, machine_with, network, sized
 
 CASES = [*((name, GEMMINI) for name in NETWORKS), ("residual", EYERISS), ("attention", SIMBA), ("residual", PLAIN)]
 IDS = [f"{name}-{machine.name}" for name, machine in CASES]
@@ -53,19 +55,29 @@ def test_every_edge_through_dram_has_the_reason_that_the_search_tells(told):
     assert json.dumps([asdict(one) for one in found.values()], allow_nan=False)
 
 
+def whole(evaluation, pair, merged):
+    """The whole network with two groups in one, priced and legal."""
+    old = evaluation.schedule
+    groups = [merged.groups[0] if group == pair[1] else group for group in old.groups if group != pair[0]]
+    schedule = replace(old, groups=tuple(groups), mappings={**old.mappings, **merged.mappings})
+    assert violations(schedule) == []
+    return evaluate(schedule)
+
+
 @pytest.mark.parametrize(("name", "machine"), CASES[1:-1], ids=IDS[1:-1])
 def test_prices_are_those_of_the_merged_schedule(told, machine):
     evaluation, known, found = told
     moved = evaluation.memory_words(0)
-    merging = {pair: verdict for pair, verdict in known.items() if verdict.merged is not None}
+    merging = {pair: verdict for pair, verdict in known.items() if verdict.merger is not None}
     assert merging
     for pair, verdict in merging.items():
-        after = verdict.merged
+        after = whole(evaluation, pair, verdict.merger.together.schedule)
+        assert verdict.merger.changed(evaluation) == pytest.approx((after.energy_pj, after.cycles), rel=1e-12)
         one = found[pair[0].layers[-1], pair[1].layers[0]]
         merged = one.merged
         assert merged.layers == pair[0].layers + pair[1].layers
         assert after.schedule.group_of[one.source] == after.schedule.group_of[one.target]
-        assert one.edp_change == after.edp_uj_cycles / evaluation.edp_uj_cycles - 1
+        assert one.edp_change == pytest.approx(after.edp_uj_cycles / evaluation.edp_uj_cycles - 1, abs=1e-12)
         assert merged.saved_activation_bytes - merged.refetched_weight_bytes == moved - after.memory_words(0)
         assert (1 + merged.energy_change) * (1 + merged.cycles_change) == pytest.approx(1 + one.edp_change)
         for memory in machine.memories[1:]:
@@ -166,7 +178,8 @@ def test_with_the_memory_that_pinning_needs_every_weight_is_fetched_once():
     evaluation = mapped_alone(400 + short.pinning_missing_bytes + some_room_for_inputs)
     (enough,) = why_not(evaluation, priced=False)
     assert enough.pinning_missing_bytes == 0
-    ((_, _, _, merged),) = verdicts(evaluation, "edp").values()
+    ((_, _, _, merger),) = verdicts(evaluation, "edp").values()
+    merged = merger.together
     from_dram = [flow.tensor == "W" and flow.memory == 0 for flow in merged.flows]
     assert np.sum(merged.words[from_dram], axis=0).tolist() == [256, 256]
 
@@ -174,6 +187,52 @@ def test_with_the_memory_that_pinning_needs_every_weight_is_fetched_once():
 def test_without_prices_nothing_is_tried():
     (one,) = why_not(mapped_alone(400), priced=False)
     assert (one.cause, one.merged, one.edp_change) == ("not searched", None, None)
+
+
+BLOCK = "K8 C8 P4 Q4 R3 S3"
+TWINS = network(
+    mac("a", BLOCK), mac("b", BLOCK, "a"), add("s", "K8 P4 Q4", "b", "a"),
+    mac("c", BLOCK, "s"), mac("d", BLOCK, "c"), add("t", "K8 P4 Q4", "d", "s"),
+    mac("e", BLOCK, "t"), mac("f", BLOCK, "e"), add("u", "K8 P4 Q4", "f", "t"),
+)  # fmt: skip
+
+
+def test_pairs_that_differ_in_names_alone_are_told_alike_and_named_right():
+    found = why_not(evaluate(greedy(TWINS, GEMMINI)))
+    edges = [(one.source, one.target) for one in found]
+    like = dict(zip(edges, [edges[one.alike] for one in found], strict=True))
+    assert like["e", "f"] == ("c", "d")
+    assert like["d", "t"] == ("b", "s")
+    assert like["c", "d"] == ("c", "d") != like["a", "b"]  # a reads the network's input
+    by_edge = dict(zip(edges, found, strict=True))
+    first, second = by_edge["c", "d"], by_edge["e", "f"]
+    assert second.merged == replace(first.merged, layers=("e", "f"))
+    assert (second.sentence, second.edp_change) == (first.sentence, first.edp_change)
+    assert by_edge["t", "u"].sentence.startswith("e, f must run")
+
+
+def test_of_more_pairs_than_there_is_time_for_the_largest_tensors_are_priced(monkeypatch):
+    small = "K8 C8 P4 Q4"
+    workload = network(
+        mac("a", small), mac("b", small, "a"), mac("c", "K2 C8 P4 Q4", "b"), mac("d", "K2 C2 P4 Q4", "c")
+    )
+    evaluation = evaluate(greedy(workload, GEMMINI))
+    assert all(one.merged is not None for one in why_not(evaluation))
+    monkeypatch.setattr(merging, "MOST_MOVES", 1)
+    first, *others = why_not(evaluation)
+    assert first.merged is not None
+    for one in others:
+        assert one.bytes <= first.bytes
+        assert (one.cause, one.merged, one.detail) == ("not searched", None, LEFT_OUT.detail)
+
+
+def test_a_sentence_lists_a_few_of_many_layers_and_cuts_their_names():
+    long = "n" * 20000
+    middle = [mac(f"{long}{i}", "N4 K4 C4", f"{long}{i - 1}" if i else "a") for i in range(9)]
+    workload = network(mac("a", "N4 K4 C4"), *middle, add("s", "N4 K4", f"{long}8", "a"))
+    found = entries(workload)
+    assert "and 6 more must run between them" in found["a", "s"].sentence
+    assert len(found["a", "s"].sentence) < 300
 
 
 def test_it_is_the_same_every_time():

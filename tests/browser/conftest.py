@@ -40,7 +40,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Files by name: a block, a network with every section, one of 63 layers, one of 206, two with odd names.
+    """Files by name: a block, a network with every section, one of 63 layers, one of 206, one of hundreds, two with odd
+    names.
 
     And blocks on machines of four and of five memories, about which nothing else is known, and one on a machine with a
     clock and a vector unit.
@@ -53,6 +54,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "full": samples.page(full, searched=True, other=plain(full.workload, machine)),
         "mobilenet_v2": samples.page(plain(load_model("mobilenet_v2"), machine)),
         "long": samples.page(samples.long()),
+        "blocks": samples.bare(samples.blocks()),
         "hostile": samples.page(samples.hostile()),
         "wordy": samples.page(samples.wordy(), searched=True, other=samples.wordy()),
         "cores": samples.bare(samples.cores()),

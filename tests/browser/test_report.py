@@ -68,6 +68,8 @@ def test_a_click_opens_the_details_of_a_layer(desk: Desk):
     text = panel.inner_text()
     for part in ("Mapping", "Tiles", "Traffic", "Loop nest", "Bound by", "Memories while it runs", "O += W * I"):
         assert part in text
+    assert "While computing" in text
+    assert "sum, " not in text
     panel.get_by_role("button", name="Next layer").click()
     expect(panel.get_by_role("heading", level=2)).not_to_have_text("l2.0.conv2")
     panel.get_by_role("button", name="Close").click()
@@ -144,6 +146,22 @@ def test_a_loop_nest_opens_with_its_counts(desk: Desk):
     nest.get_by_label("Show").select_option("conv1")
     assert 5 < nest.locator("tbody tr").count() < whole
     assert "parallel_for" in nest.inner_text()
+
+
+def test_hundreds_of_equal_layers_are_told_once_and_listed_on_demand(desk: Desk):
+    page = desk.open("blocks")
+    assert page.locator(SHOWN).count() == 30
+    page.locator(SHOWN, has_text="the same 263").click()
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="789 layers")).to_be_visible()
+    assert "And 489 more" in panel.inner_text()
+    panel.locator("tbody button.link").nth(3).click()
+    expect(panel.get_by_role("heading", level=2)).not_to_have_text("789 layers")
+    assert "which differs in names alone" in panel.inner_text()
+    assert page.locator(".graph.shown .node.many.open").count() == 1
+    nests = page.locator("details.nest summary").all_inner_texts()
+    assert len(nests) < 30
+    assert any("more like it" in nest for nest in nests)
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])

@@ -81,6 +81,32 @@ def test_layers_are_shown_when_asked_for():
     assert "words at" not in fadiff("evaluate", FUSED).stdout
 
 
+def test_layers_that_cost_most_come_first_or_as_the_network_lists_them():
+    told = {layer["name"]: layer for layer in answer("evaluate", FUSED)["layers"]}
+
+    def listed(*options: str) -> list[str]:
+        shown = fadiff("evaluate", FUSED, "--layers", *options).stdout.partition("Layers: one execution")[2]
+        firsts = [line.split()[0] for line in shown.splitlines() if line.split()]
+        return list(dict.fromkeys(name for name in firsts if name in told))
+
+    assert listed("--network-order") == list(told)
+    costly = listed()
+    assert costly != list(told)
+    shares = [told[name]["cost_share"] for name in costly]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_idle_lanes_are_told_with_their_reasons():
+    layers = answer("evaluate", FUSED)["layers"]
+    idle = [layer for layer in layers if layer["macs"] and layer["pe_use"] < 0.9]
+    assert idle
+    for layer in idle:
+        assert sum(reason["share"] for reason in layer["idle"]) == pytest.approx(1 - layer["pe_use"])
+    shown = " ".join(fadiff("evaluate", FUSED, "--layers").stdout.split())
+    assert "Layers: lanes without work while they compute" in shown
+    assert idle[0]["idle"][0]["sentence"].split(":")[0] in shown
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_tables_keep_within_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", str(width))

@@ -169,12 +169,12 @@ def test_no_gain_where_fusion_would_cost_more():
     workload = network(mac("a", "K16 C16 P8 Q8"), mac("b", "K16 C16 P8 Q8", "a"))
     machine = sized(GEMMINI, scratchpad=400, cols=2, rows=2)
     schedule = remapped(evaluate(greedy(workload, machine)), machine).schedule
-    ((cause, detail, missing, merged),) = verdicts(evaluate(schedule), "edp").values()
+    ((cause, detail, missing, merger),) = verdicts(evaluate(schedule), "edp").values()
     assert cause == "no gain"
     assert detail.startswith("fused, the edp would be about ")
     assert detail.endswith(" higher")
     assert missing is None
-    assert merged.edp_uj_cycles > evaluate(schedule).edp_uj_cycles
+    assert merger.together.edp_uj_cycles > merger.apart.edp_uj_cycles
 
 
 @pytest.mark.parametrize("name", [name for name in MACHINES if name != "plain"])

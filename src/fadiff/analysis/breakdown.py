@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fadiff.analysis.at_clock import AtClock, at_clock
+from fadiff.analysis.idle import IdleLanes, array_use
 from fadiff.analysis.occupancy import needed_bytes
 from fadiff.hardware.machine import VECTOR
+from fadiff.schedule.rules import Examined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +48,14 @@ class LayerCost:
     """What computing, each memory and the vector unit would need alone; named as `Evaluation.term_names`."""
     bound_by: str
     """The term that sets the cycles."""
+    cost_share: float
+    """What it takes of the network, all repeats: the mean of its shares of energy and of cycles."""
     utilization: float
+    """Share of the multipliers' time that multiplies: of all cycles."""
+    pe_use: float
+    """The same of the cycles that computing takes."""
+    idle: tuple[IdleLanes, ...]
+    """What takes the rest of them, the largest share first."""
     energy_pj: float
     mac_energy_pj: float
     vector_energy_pj: float
@@ -82,6 +91,11 @@ class Totals:
     first_memory_bytes: float
     """What the first memory reads and writes."""
     utilization: float
+    """Share of the multipliers' time that multiplies."""
+    idle_share: float
+    """Share of it that lanes without work take while layers compute."""
+    waiting_share: float
+    """Share of it that layers wait for memories; the three add up to 1."""
     mac_energy_pj: float
     vector_energy_pj: float
     """Of the operators of epilogues and of add layers' sums; 0 on a machine without a vector unit."""
@@ -140,6 +154,7 @@ def breakdown(evaluation: Evaluation) -> Breakdown:
     of_layer = {layer.name: layer for layer in layers}
     moved = dict(zip(of_layer, first_memory_bytes(evaluation).tolist(), strict=True))
     energy = evaluation.energy_parts_pj @ evaluation.repeat
+    busy = float(evaluation.terms[0] @ evaluation.repeat) / evaluation.cycles if evaluation.cycles else 0.0
     by_memory = {memory.name: 0.0 for memory in memories}
     for flow, spent in zip(evaluation.flows, energy[1:].tolist(), strict=True):
         by_memory[machine.nodes[flow.memory].name] += spent
@@ -156,6 +171,8 @@ def breakdown(evaluation: Evaluation) -> Breakdown:
             edp_uj_cycles=evaluation.edp_uj_cycles,
             first_memory_bytes=sum(layer.repeat * moved[layer.name] for layer in layers),
             utilization=evaluation.utilization,
+            idle_share=busy - evaluation.utilization,
+            waiting_share=1 - busy,
             mac_energy_pj=float(energy[0]),
             vector_energy_pj=float(evaluation.vector_energy_pj @ evaluation.repeat),
             memory_energy_pj=by_memory,
@@ -195,6 +212,15 @@ def first_memory_bytes(evaluation: Evaluation) -> np.ndarray:
     return evaluation.words[here].sum(axis=0) * (evaluation.schedule.machine.memories[0].word_bits / 8)
 
 
+def cost_shares(evaluation: Evaluation) -> np.ndarray:
+    """``[layers]`` what each layer, all its repeats, takes of the network: the mean of its shares of energy and cycles.
+
+    To first order that is by how much EDP falls, relatively, if half of what it takes is saved.
+    """
+    energy = evaluation.layer_energy_pj / (evaluation.energy_pj or 1)
+    return (energy + evaluation.layer_cycles / (evaluation.cycles or 1)) / 2 * evaluation.repeat
+
+
 def shared_trips(group: Group) -> dict[str, int]:
     """Shared trip counts above 1, outer to inner."""
     trips = group.trips._asdict()
@@ -204,9 +230,11 @@ def shared_trips(group: Group) -> dict[str, int]:
 def _layers(evaluation: Evaluation) -> tuple[LayerCost, ...]:
     schedule = evaluation.schedule
     number = {name: i for i, group in enumerate(schedule.groups) for name in group.layers}
-    needed = needed_bytes(schedule)
+    examined = Examined(schedule)
+    needed, used = needed_bytes(examined), array_use(examined)
+    shares = cost_shares(evaluation)
     result: list[LayerCost] = []
-    for i, layer in enumerate(schedule.workload.layers):
+    for i, layer in enumerate(schedule.layers):
         cycles = float(evaluation.layer_cycles[i])
         mac_energy, *access_energy = evaluation.energy_parts_pj[:, i].tolist()
         result.append(
@@ -218,7 +246,10 @@ def _layers(evaluation: Evaluation) -> tuple[LayerCost, ...]:
                 cycles=cycles,
                 cycles_by_term=dict(zip(evaluation.term_names, evaluation.terms[:, i].tolist(), strict=True)),
                 bound_by=evaluation.binding[i],
+                cost_share=float(shares[i]),
                 utilization=layer.macs / (cycles * schedule.machine.peak_macs) if cycles else 0.0,
+                pe_use=used[i].pe_use,
+                idle=used[i].idle,
                 energy_pj=float(evaluation.layer_energy_pj[i]),
                 mac_energy_pj=mac_energy,
                 vector_energy_pj=float(evaluation.vector_energy_pj[i]),

@@ -22,7 +22,7 @@ import numpy as np
 from fadiff.search.driver import price_weights
 from fadiff.search.exact.conditions import Room, Task
 from fadiff.search.exact.menus import Menu, Row
-from fadiff.search.explain.climbs import after_moves, chunks, present_rows, started
+from fadiff.search.explain.climbs import affordable, after_moves, chunks, costliest, present_rows, started
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -33,6 +33,8 @@ NOISE = 1e-12
 """Gains below are rounding."""
 LEAST_GROWTH = 0.01
 """A move that needs less than 1% more counts as one that needs 1%, for which elasticities are told."""
+MOST_MOVES = 2**21
+"""Moves that all layers may have together, at every node: of the others, which cost least, nothing is looked at."""
 TINY = 1e-300
 """In the place of energies and cycles that are 0, which have no logarithm and no share of the network."""
 
@@ -54,6 +56,7 @@ def following(evaluation: Evaluation) -> dict[str, Parts]:
     schedule = evaluation.schedule
     task = Task(schedule.workload, schedule.machine, dtype=np.float64)
     rows = present_rows(task, schedule)
+    rows = {name: rows[name] for name in costliest(evaluation, rows, affordable(task, MOST_MOVES))}
     weights = price_weights(evaluation, "edp")
     slopes = [_slopes(task, part, weights) for part in chunks(task, list(rows.values()))]
     by_layer: dict[str, np.ndarray] = dict(zip(rows, (one for part in slopes for one in part), strict=True))

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from fadiff.schedule import Group, Schedule
 
 
-def needed_bytes(schedule: Schedule) -> dict[str, np.ndarray]:
+def needed_bytes(examined: Examined) -> dict[str, np.ndarray]:
     """By memory below the first: bytes in one instance while each layer runs, ``[layers]``."""
-    total = Examined(schedule).needs.total
-    return {schedule.machine.nodes[memory].name: np.asarray(held) for memory, held in total.items()}
+    nodes = examined.machine.nodes
+    return {nodes[memory].name: np.asarray(held) for memory, held in examined.needs.total.items()}
 
 
 def occupancy(schedule: Schedule) -> dict[str, dict[str, tuple[Part, ...]]]:

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fadiff.analysis.idle import ArrayUse, array_use
+from fadiff.schedule.rules import Examined
+
 if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
     from fadiff.hardware import Memory
+
+
+FULL = 0.995
+"""Shares above are told as all."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,8 @@ class RooflinePoint:
     bound_by: str
     """compute, a memory or the vector unit (of a network: what binds most of its cycles)."""
     share_of_cycles: float
+    why: str
+    """A sentence: what keeps it from all multipliers."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ def roofline(evaluation: Evaluation) -> Roofline:
     )
 
     def point(
-        name: str, macs: int, terms: np.ndarray, cycles: float, moved: np.ndarray, bound_by: str
+        name: str, macs: int, terms: np.ndarray, cycles: float, moved: np.ndarray, bound_by: str, why: str
     ) -> RooflinePoint:
         steps, *by_memory = terms[: 1 + len(machine.memories)].tolist()
         return RooflinePoint(
@@ -77,7 +86,10 @@ def roofline(evaluation: Evaluation) -> Roofline:
             mapped_macs_per_cycle=macs / steps if steps else 0.0,
             bound_by=bound_by,
             share_of_cycles=cycles / evaluation.cycles if evaluation.cycles else 0.0,
+            why=why,
         )
+
+    used = array_use(Examined(evaluation.schedule))
 
     points = tuple(
         point(
@@ -87,6 +99,7 @@ def roofline(evaluation: Evaluation) -> Roofline:
             float(evaluation.layer_cycles[i]) * layer.repeat,
             moved[:, i] * layer.repeat,
             evaluation.binding[i],
+            _why(evaluation, i, used[i]),
         )
         for i, layer in enumerate(workload.layers)
         if layer.is_mac
@@ -96,12 +109,30 @@ def roofline(evaluation: Evaluation) -> Roofline:
         bound[term] += float(evaluation.layer_cycles[i] * evaluation.repeat[i])
     repeat = evaluation.repeat
     most = max(bound, key=lambda term: bound[term])
-    network = point(workload.name, workload.macs, evaluation.terms @ repeat, evaluation.cycles, moved @ repeat, most)
+    terms = evaluation.terms @ repeat
+    why = _lost(evaluation.utilization, float(terms[0]) / evaluation.cycles if evaluation.cycles else 0.0)
+    network = point(workload.name, workload.macs, terms, evaluation.cycles, moved @ repeat, most, why)
     roofs = tuple(
         Roof(memory.name, _bytes_per_cycle(memory, machine.instances(node)))
         for node, memory in zip(machine.structure.memories, machine.memories, strict=True)
     )
     return Roofline(machine.peak_macs, roofs, points, network)
+
+
+def _why(evaluation: Evaluation, i: int, use: ArrayUse) -> str:
+    """What keeps a MAC layer from all multipliers: a memory, lanes without work, or nothing."""
+    told: list[str] = []
+    computing = float(evaluation.terms[0, i] / evaluation.layer_cycles[i]) if evaluation.layer_cycles[i] else 1.0
+    if computing < FULL:
+        told.append(f"{evaluation.binding[i]} sets its time, computing takes {computing:.0%} of that")
+    if use.pe_use < FULL:
+        told.append(f"{1 - use.pe_use:.0%} of its lane-steps idle ({use.idle[0].sentence})")
+    return "; ".join(told) or "all multipliers work all the time"
+
+
+def _lost(utilization: float, computing: float) -> str:
+    parts = f"{utilization:.0%} multiply, {computing - utilization:.0%} have no work, {1 - computing:.0%} wait"
+    return f"of the multipliers' time {parts} for memories"
 
 
 def _bytes_per_cycle(memory: Memory, instances: int) -> float | None:

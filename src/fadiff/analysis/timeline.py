@@ -11,6 +11,7 @@ from fadiff.analysis.occupancy import Part, occupancy
 
 if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
+    from fadiff.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Timeline:
     capacity_bytes: dict[str, float]
     """Of one instance of each memory below the first."""
     shown: str
-    """The memory to look at first: the one that holds fused tensors, or else the first on chip."""
+    """The memory to look at first."""
     groups: tuple[GroupSpan, ...]
 
 
@@ -83,5 +84,9 @@ def timeline(evaluation: Evaluation) -> Timeline:
         )
         for number, cost in enumerate(costs.groups)
     )
-    shown = schedule.machine.fused_in() or schedule.machine.memories[1]
-    return Timeline(costs.totals.cycles, costs.capacity_bytes, shown.name, groups)
+    return Timeline(costs.totals.cycles, costs.capacity_bytes, shown_memory(schedule), groups)
+
+
+def shown_memory(schedule: Schedule) -> str:
+    """The memory to look at first: the one that holds fused tensors, or else the first on chip."""
+    return (schedule.machine.fused_in() or schedule.machine.memories[1]).name

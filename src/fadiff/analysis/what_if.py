@@ -15,9 +15,11 @@ groups, would make use of them: twice as much is priced with all moves that help
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from fadiff.analysis.following import Parts, following
 from fadiff.analysis.machine_numbers import Number, changed, machine_numbers
@@ -25,8 +27,10 @@ from fadiff.cost import evaluate
 from fadiff.cost.model import layer_costs
 from fadiff.hardware import Memory, pack_machine, row_bits, word_pj
 from fadiff.schedule.arrays import pack_layers, pack_schedule
+from fadiff.schedule.folding import folded
 from fadiff.schedule.nest import Nest
-from fadiff.search.explain.climbs import remapped
+from fadiff.search.exact.conditions import Task
+from fadiff.search.explain.climbs import MOST_MOVES, affordable, remapped
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
@@ -88,10 +92,19 @@ def what_if(evaluation: Evaluation) -> WhatIf:
     """Sensitivities of a schedule's EDP to every number of its machine."""
     if not evaluation.edp_uj_cycles:
         return WhatIf(0.0, (), NOTHING)
-    priced, follows = _Priced(evaluation), following(evaluation)
+    once = evaluate(folded(evaluation.schedule))
+    priced, follows = _Priced(once), following(once)
     found = [_sensitivity(priced, number, follows) for number in machine_numbers(evaluation.schedule.machine)]
     found.sort(key=lambda one: -abs(one.elasticity))
-    return WhatIf(evaluation.edp_uj_cycles, tuple(found), CAVEAT)
+    return WhatIf(evaluation.edp_uj_cycles, tuple(found), f"{CAVEAT}{_left_out(once)}")
+
+
+def _left_out(evaluation: Evaluation) -> str:
+    """How many layers are mapped anew where there is twice as much of something, if these are not all."""
+    schedule = evaluation.schedule
+    most = affordable(Task(schedule.workload, schedule.machine, dtype=np.float64), MOST_MOVES)
+    layers = sum(layer.is_mac for layer in schedule.layers)
+    return f" Of {layers:,} different layers the {most:,} that cost most are mapped anew." if layers > most else ""
 
 
 def _sensitivity(priced: _Priced, number: Number, follows: dict[str, Parts]) -> Sensitivity:
@@ -124,7 +137,7 @@ class _Priced:
         packed = pack_schedule(schedule)
         self.evaluation = evaluation
         self.machine = schedule.machine
-        self.nest = Nest(schedule.machine.structure, pack_layers(schedule.workload), packed.mapping, packed.fusion)
+        self.nest = Nest(schedule.machine.structure, pack_layers(schedule), packed.mapping, packed.fusion)
 
     def slope(self, number: Number, side: float) -> Parts:
         """The derivative of the same schedule's cost on one side: of what is linear in x, or in its inverse."""
@@ -139,7 +152,11 @@ class _Priced:
     def doubled(self, number: Number, *, remap: bool) -> float | None:
         """What twice as much does to EDP."""
         machine, now = changed(self.machine, number, 2), self.evaluation
-        twice = remapped(now, machine) if remap else evaluate(replace(now.schedule, machine=machine))
+        if not remap:
+            costs = layer_costs(self.nest, pack_machine(machine))
+            energy_pj, cycles = float(costs.energy_pj @ now.repeat), float(costs.cycles @ now.repeat)
+            return energy_pj / now.energy_pj * (cycles / now.cycles) - 1
+        twice = remapped(now, machine)
         return None if twice is None else twice.edp_uj_cycles / now.edp_uj_cycles - 1
 
     def dearer(self, number: Number) -> float:

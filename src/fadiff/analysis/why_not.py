@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,8 @@ from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import change_text, size_text
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.plans import Members
-from fadiff.search.explain.merging import merged_layers
-from fadiff.search.explain.reasons import Cause, Verdict, verdicts
+from fadiff.search.explain.merging import Pair, merged_layers
+from fadiff.search.explain.reasons import Cause, Verdict, alike_pairs, verdicts
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
@@ -66,6 +66,8 @@ class NotFused:
     edp_change: float | None
     """Of the whole network with the two groups merged; None where they may not be, or nothing that fits was found."""
     merged: Merged | None
+    alike: int
+    """Number of the first entry that is the same but for names; its own where none before is."""
 
 
 def why_not(evaluation: Evaluation, objective: Objective = "edp", *, priced: bool = True) -> tuple[NotFused, ...]:
@@ -76,22 +78,33 @@ def why_not(evaluation: Evaluation, objective: Objective = "edp", *, priced: boo
     schedule = evaluation.schedule
     # Where energies are 0 there is nothing to price.
     known = verdicts(evaluation, objective, priced=priced and evaluation.edp_uj_cycles > 0)
-    merged = {pair: _merged(evaluation, pair[0], verdict) for pair, verdict in known.items()}
+    alike = alike_pairs(schedule)
     task = Task(schedule.workload, schedule.machine, dtype=np.float64)
-    pinning = {pair: None if v.cause in FORBIDDEN else _pinning_bytes(task, *pair) for pair, v in known.items()}
+    told: dict[Pair, tuple[Merged | None, int | None]] = {}
+    first: dict[object, int] = {}
     found: list[NotFused] = []
     for edge in schedule.workload.edges:
-        if not schedule.is_fused(edge):
-            pair = schedule.group_of[edge.source], schedule.group_of[edge.target]
-            found.append(_entry(evaluation, edge, known[pair], merged[pair], pinning[pair]))
+        if schedule.is_fused(edge):
+            continue
+        pair = schedule.group_of[edge.source], schedule.group_of[edge.target]
+        like, verdict = alike[pair], known[pair]
+        if like not in told:
+            pinning = None if verdict.cause in FORBIDDEN else _pinning_bytes(task, *pair)
+            told[like] = _merged(evaluation, verdict), pinning
+        merged, pinning = told[like]
+        if merged is not None:
+            merged = replace(merged, layers=merged_layers(schedule.workload, *pair))
+        kind = like, pair[0].layers.index(edge.source), pair[1].layers.index(edge.target), edge.port
+        number = first.setdefault(kind, len(found))
+        found.append(_entry(evaluation, edge, verdict, merged, pinning, number))
     return tuple(found)
 
 
 def _entry(
-    evaluation: Evaluation, edge: Edge, verdict: Verdict, merged: Merged | None, pinning: int | None
+    evaluation: Evaluation, edge: Edge, verdict: Verdict, merged: Merged | None, pinning: int | None, alike: int
 ) -> NotFused:
-    schedule, after = evaluation.schedule, verdict.merged
-    edp_change = None if after is None else after.edp_uj_cycles / evaluation.edp_uj_cycles - 1
+    schedule = evaluation.schedule
+    edp_change = None if merged is None else (1 + merged.energy_change) * (1 + merged.cycles_change) - 1
     return NotFused(
         source=edge.source,
         target=edge.target,
@@ -104,29 +117,30 @@ def _entry(
         pinning_missing_bytes=pinning,
         edp_change=edp_change,
         merged=merged,
+        alike=alike,
     )
 
 
-def _merged(evaluation: Evaluation, source: Group, verdict: Verdict) -> Merged | None:
-    after = verdict.merged
-    if after is None:
+def _merged(evaluation: Evaluation, verdict: Verdict) -> Merged | None:
+    if verdict.merger is None:
         return None
-    group = after.schedule.group_of[source.layers[0]]
-    cost = breakdown(after).groups[after.schedule.groups.index(group)]
-    (all_before, weights_before), (all_after, weights_after) = map(_first_memory_bytes, (evaluation, after))
+    apart, together = verdict.merger
+    (group,) = breakdown(together).groups
+    (all_before, weights_before), (all_after, weights_after) = map(_first_memory_bytes, (apart, together))
+    energy_pj, cycles = verdict.merger.changed(evaluation)
     return Merged(
         layers=group.layers,
-        trips=cost.trips,
-        peak_bytes=cost.peak_bytes,
+        trips=group.trips,
+        peak_bytes=group.peak_bytes,
         saved_activation_bytes=round(all_before - weights_before - all_after + weights_after),
         refetched_weight_bytes=round(weights_after - weights_before),
-        energy_change=after.energy_pj / evaluation.energy_pj - 1,
-        cycles_change=after.cycles / evaluation.cycles - 1,
+        energy_change=energy_pj / evaluation.energy_pj - 1,
+        cycles_change=cycles / evaluation.cycles - 1,
     )
 
 
 def _first_memory_bytes(evaluation: Evaluation) -> tuple[float, float]:
-    """Bytes that the first memory reads and writes for the network: of everything, and of weights."""
+    """Bytes that the first memory reads and writes: of everything, and of weights."""
     moved = evaluation.words @ evaluation.repeat * (evaluation.schedule.machine.memories[0].word_bits / 8)
     here = np.array([flow.memory == 0 for flow in evaluation.flows])
     weights = np.array([flow.tensor == "W" for flow in evaluation.flows])

@@ -20,7 +20,14 @@ def evaluate(
     file: File,
     json: Json = False,
     layers: Annotated[
-        bool, typer.Option("--layers", help="Show every layer: words by memory and tensor, cycles, energy.")
+        bool,
+        typer.Option(
+            "--layers",
+            help="Show every layer, costly ones first: cycles, energy, idle lanes, words by memory and tensor.",
+        ),
+    ] = False,
+    network_order: Annotated[
+        bool, typer.Option("--network-order", help="Show layers as the network lists them.")
     ] = False,
 ) -> None:
     """Price a schedule: energy, cycles, EDP and DRAM traffic, and their causes.
@@ -40,7 +47,7 @@ def evaluate(
     out.print(totals_table(costs))
     out.print(groups_table(costs))
     if layers:
-        for made in layer_tables(costs):
+        for made in layer_tables(costs, network_order=network_order):
             out.print(made)
     else:
         out.print(f"Layer by layer: fadiff evaluate {file} --layers")

@@ -24,6 +24,7 @@ from fadiff.cost import Evaluation, evaluate, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_machine
+from fadiff.schedule.naming import short_named
 from fadiff.workload import load_model
 from fadiff_command.signals import interruption
 
@@ -156,7 +157,7 @@ def optimize(
     if trace is not None:
         write_text(trace, steps)
     if report is not None:
-        write_report(report, best, trace=parse_trace(steps, "the trace"))
+        write_report(report, evaluate(short_named(best.schedule)), trace=parse_trace(steps, "the trace"))
     costs = breakdown(best)
     reasons = _boundaries(best, objective, priced=result.stopped == "done") if method not in UNFUSED_METHODS else []
     if json:

@@ -12,6 +12,7 @@ from fadiff.cost import evaluate as evaluate_schedule
 from fadiff.cost import load_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_bytes
+from fadiff.schedule.naming import short_named
 
 
 def plot(
@@ -69,7 +70,7 @@ def plot(
     if trace is None and CONVERGENCE in names:
         raise FadiffError("figure 'convergence' needs a trace: make one with fadiff optimize --trace FILE, and give it")
     paths = _paths(output, names, form, FORMATS)
-    evaluation = evaluate_schedule(load_schedule(file))
+    evaluation = evaluate_schedule(short_named(load_schedule(file)))
     steps = None if trace is None else read_trace_of(evaluation, trace)
     # All figures are drawn before the first is written, so that an error leaves nothing behind.
     drawn = {path: figure_bytes(name, path.suffix[1:].lower(), evaluation, steps) for name, path in paths.items()}

@@ -16,6 +16,7 @@ from fadiff.cli.tables import console
 from fadiff.cli.traces import read_trace_of
 from fadiff.cost import evaluate, load_schedule
 from fadiff.files import write_text
+from fadiff.schedule.naming import short_named
 
 if TYPE_CHECKING:
     from fadiff.analysis.compare import Comparison
@@ -66,9 +67,10 @@ def report(
         refuse_gaps(file, read.workload)
     target = Path(file.name).with_suffix(".html") if output is None else output
     check_outputs((target,), (file, compare, trace))
-    schedule = evaluate(read)
-    comparison = None if compare is None else compare_schedules(evaluate(load_schedule(compare)), schedule)
+    schedule = evaluate(short_named(read))
+    other = None if compare is None else evaluate(short_named(load_schedule(compare)))
     searched = None if trace is None else read_trace_of(schedule, trace)
+    comparison = None if other is None else compare_schedules(other, schedule)
     size = write_report(target, schedule, trace=searched, comparison=comparison)
     console().print(f"Written to {target} ({size_text(size)}): open it in a browser.")
 

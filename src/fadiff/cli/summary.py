@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from fadiff.analysis.at_clock import clock_facts
-from fadiff.analysis.breakdown import Access, Breakdown, GroupCost
+from fadiff.analysis.breakdown import Access, Breakdown, GroupCost, LayerCost, Totals
 from fadiff.analysis.units import significant, size_text
 from fadiff.cli.tables import column_groups, facts, microjoules, percent, short, table
 from fadiff.hardware.machine import VECTOR
@@ -30,10 +30,16 @@ def totals_table(costs: Breakdown) -> Table:
             *clock_facts(totals.at_clock),
             *([("bound", bound_text(costs.bound, costs.gaps))] if costs.bound is not None else []),
             (costs.memories[0], size_text(totals.first_memory_bytes)),
-            ("utilization", f"{percent(totals.utilization)} of the PEs' cycles multiply"),
+            ("utilization", _pe_time(totals)),
             *costs.coverage.facts,
         )
     )
+
+
+def _pe_time(totals: Totals) -> str:
+    """Where the multipliers' time goes."""
+    lost = f"{percent(totals.idle_share)} have no work, {percent(totals.waiting_share)} wait for memories"
+    return f"{percent(totals.utilization)} of the PEs' cycles multiply, {lost}"
 
 
 def bound_text(bound: LowerBound, gaps: dict[str, float]) -> str:
@@ -76,10 +82,19 @@ def _tells(costs: Breakdown, memory: str) -> bool:
     return memory in costs.memories[1 : 1 + MOST_PEAKS]
 
 
-def layer_tables(costs: Breakdown) -> list[Table]:
-    """One execution of each layer: time and energy, then words by memory and tensor."""
-    spent = table("Layers: one execution each", ("layer", "times", "cycles", "bound by", "PEs in use", "energy uJ"))
-    for layer in costs.layers:
+MOSTLY_BUSY = 0.9
+"""Layers whose lane-steps work to this share need no word about the rest."""
+
+
+def layer_tables(costs: Breakdown, *, network_order: bool = False) -> list[Table]:
+    """One execution of each layer: time and energy, why lanes idle, then words by memory and tensor.
+
+    Layers that take most of the network's energy and time come first, or as the network lists them.
+    """
+    layers = costs.layers if network_order else sorted(costs.layers, key=lambda layer: -layer.cost_share)
+    columns = ("layer", "times", "cycles", "bound by", "PEs in use", "energy uJ", "cost")
+    spent = table("Layers: one execution each (cost: its share of the network's energy and cycles)", columns)
+    for layer in layers:
         spent.add_row(
             layer.name,
             str(layer.repeat),
@@ -87,46 +102,60 @@ def layer_tables(costs: Breakdown) -> list[Table]:
             layer.bound_by,
             percent(layer.utilization) if layer.macs else "",
             significant(layer.energy_pj * 1e-6),
+            percent(layer.cost_share),
         )
     return [
         spent,
-        *_energy_tables(costs),
-        *(made for memory in costs.memories for made in _words_tables(costs, memory)),
+        *_idle_tables(layers),
+        *_energy_tables(costs, layers),
+        *(made for memory in costs.memories for made in _words_tables(costs, layers, memory)),
     ]
 
 
-def _energy_tables(costs: Breakdown) -> list[Table]:
+def _idle_tables(layers: Sequence[LayerCost]) -> list[Table]:
+    """Why lanes have no work while layers compute."""
+    idle = [layer for layer in layers if layer.macs and layer.pe_use < MOSTLY_BUSY]
+    if not idle:
+        return []
+    made = table("Layers: lanes without work while they compute", ("layer", "why", "PE use"), wide=2)
+    for layer in idle:
+        told = "; ".join(f"{percent(reason.share)}: {reason.sentence}" for reason in layer.idle)
+        made.add_row(layer.name, told, percent(layer.pe_use))
+    return [made]
+
+
+def _energy_tables(costs: Breakdown, layers: Sequence[LayerCost]) -> list[Table]:
     """Where the energy of each layer goes."""
-    columns = {"MAC": [layer.mac_energy_pj for layer in costs.layers]}
+    columns = {"MAC": [layer.mac_energy_pj for layer in layers]}
     for memory in costs.memories:
         mine = [i for i, access in enumerate(costs.accesses) if access.memory == memory]
-        columns[memory] = [sum(layer.access_energy_pj[i] for i in mine) for layer in costs.layers]
+        columns[memory] = [sum(layer.access_energy_pj[i] for i in mine) for layer in layers]
     if costs.totals.vector_energy_pj:
-        columns[VECTOR] = [layer.vector_energy_pj for layer in costs.layers]
-    whole = [layer.energy_pj for layer in costs.layers]
+        columns[VECTOR] = [layer.vector_energy_pj for layer in layers]
+    whole = [layer.energy_pj for layer in layers]
     shares = {
         name: [f"{100 * _share(pj, total):.0f}%" for pj, total in zip(spent, whole, strict=True)]
         for name, spent in columns.items()
     }
-    return _tables(costs, "Layers: energy by part", shares)
+    return _tables(layers, "Layers: energy by part", shares)
 
 
-def _words_tables(costs: Breakdown, memory: str) -> list[Table]:
+def _words_tables(costs: Breakdown, layers: Sequence[LayerCost], memory: str) -> list[Table]:
     """Words of one execution of each layer at a memory, where any layer moves some; none is left blank."""
     moved: dict[str, list[str]] = {}
     for header, numbers in _columns(costs.accesses, memory).items():
-        words = [sum(layer.words[i] for i in numbers) for layer in costs.layers]
+        words = [sum(layer.words[i] for i in numbers) for layer in layers]
         if any(words):
             moved[header] = [short(count) if count else "" for count in words]
-    return _tables(costs, f"Layers: words at {memory}", moved)
+    return _tables(layers, f"Layers: words at {memory}", moved)
 
 
-def _tables(costs: Breakdown, title: str, columns: dict[str, list[str]]) -> list[Table]:
+def _tables(layers: Sequence[LayerCost], title: str, columns: dict[str, list[str]]) -> list[Table]:
     """Columns of numbers by layer, in as many tables as a terminal needs."""
     made: list[Table] = []
     for part in column_groups(list(columns)):
         one = table(title, ("layer", *part))
-        for row, layer in enumerate(costs.layers):
+        for row, layer in enumerate(layers):
             one.add_row(layer.name, *(columns[header][row] for header in part))
         made.append(one)
     return made

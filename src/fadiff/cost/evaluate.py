@@ -27,7 +27,7 @@ COMPUTE = "compute"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the model says about a schedule. Arrays have one entry per layer, in the workload's order.
+    """What the model says about a schedule. Arrays have one entry per layer of it, in the workload's order.
 
     Counts are of one execution of a layer; totals count repeats.
     """
@@ -62,7 +62,7 @@ class Evaluation:
     @cached_property
     def repeat(self) -> Float[np.ndarray, " layers"]:
         """How often each layer runs."""
-        return np.array([layer.repeat for layer in self.schedule.workload.layers], dtype=np.float64)
+        return np.array([layer.repeat for layer in self.schedule.layers], dtype=np.float64)
 
     @cached_property
     def binding(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class Evaluation:
             getattr(memories[flow.memory], f"{flow.action}_pj") * words
             for flow, words in zip(self.flows, self.words, strict=True)
         ]
-        macs = [layer.macs * machine.mac_pj for layer in self.schedule.workload.layers]
+        macs = [layer.macs * machine.mac_pj for layer in self.schedule.layers]
         return np.array([macs, *each])
 
     @cached_property
@@ -108,8 +108,8 @@ class Evaluation:
     @property
     def utilization(self) -> float:
         """Share of the multipliers' time that does work."""
-        peak = self.schedule.machine.peak_macs
-        return self.schedule.workload.macs / (self.cycles * peak) if self.cycles else 0.0
+        macs = sum(layer.macs * layer.repeat for layer in self.schedule.layers)
+        return macs / (self.cycles * self.schedule.machine.peak_macs) if self.cycles else 0.0
 
     def stated(self) -> StatedCost:
         """The cost as a schedule file states it."""
@@ -118,7 +118,7 @@ class Evaluation:
 
 def evaluate(schedule: Schedule) -> Evaluation:
     """Price a schedule exactly: 64-bit numbers, integer counts. Illegal schedules are priced too."""
-    packed, layers = pack_schedule(schedule), pack_layers(schedule.workload)
+    packed, layers = pack_schedule(schedule), pack_layers(schedule)
     nest = Nest(schedule.machine.structure, layers, packed.mapping, packed.fusion)
     costs = layer_costs(nest, pack_machine(schedule.machine))
     network = network_cost(layers, costs)

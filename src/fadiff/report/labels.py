@@ -1,20 +1,6 @@
-"""Short names and shapes, for places where there is little room."""
+"""Shapes of layers, for places where there is little room."""
 
 from fadiff.workload import Layer
-
-ELLIPSIS = "…"
-
-
-def shorten(name: str, most: int) -> str:
-    """A name in at most so many characters: its end tells more than its middle, its beginning says where it belongs.
-
-    >>> shorten("l1.0.conv1", 16), shorten("/features/features.1/conv/Conv", 16)
-    ('l1.0.conv1', '/feat…/conv/Conv')
-    """
-    if len(name) <= most:
-        return name
-    head = (most - 1) // 3
-    return f"{name[:head]}{ELLIPSIS}{name[head + 1 - most :]}"
 
 
 def shape(layer: Layer) -> str:

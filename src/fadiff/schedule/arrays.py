@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule.ir import Group
-    from fadiff.workload import Workload
+    from fadiff.workload import Layer, Workload
 
 
 class LayerArrays(NamedTuple):
@@ -115,16 +115,16 @@ class Placement(NamedTuple):
 
 
 class PackedSchedule(NamedTuple):
-    """A schedule as arrays, layers in the order the workload lists them."""
+    """A schedule as arrays, its layers in the order the workload lists them."""
 
     mapping: MappingArrays
     fusion: Fusion
     placement: Placement
 
 
-def pack_layers(workload: Workload) -> LayerArrays:
-    """The workload, layers in the order it lists them."""
-    layers = workload.layers
+def pack_layers(given: Workload | Schedule) -> LayerArrays:
+    """The layers of a workload, or those that a schedule runs, in the order that the workload lists them."""
+    layers = given.layers
     return LayerArrays(
         size=_columns([layer.dims for layer in layers]),
         stride=_columns([layer.stride for layer in layers]),
@@ -139,11 +139,11 @@ def pack_layers(workload: Workload) -> LayerArrays:
     )
 
 
-def pack_edges(workload: Workload) -> EdgeArrays:
-    """The edges, numbered as ``workload.edges`` lists them."""
+def pack_edges(workload: Workload, layers: Sequence[Layer] | None = None) -> EdgeArrays:
+    """The edges at all layers, or at some, numbered as ``workload.edges`` lists them."""
     number = {id(edge): i for i, edge in enumerate(workload.edges)}
-    arriving = [workload.producers[layer.name] for layer in workload.layers]
-    leaving = [workload.consumers[layer.name] for layer in workload.layers]
+    arriving = [workload.producers[layer.name] for layer in layers or workload.layers]
+    leaving = [workload.consumers[layer.name] for layer in layers or workload.layers]
     fan_in, fan_out = max(1, *map(len, arriving)), max(1, *map(len, leaving))
 
     def padded(rows: list[list[int]], width: int, fill: int) -> list[list[int]]:
@@ -300,7 +300,7 @@ def group_arrays(
 def pack_schedule(schedule: Schedule) -> PackedSchedule:
     """A schedule as 64-bit arrays. Groups whose tiles are undefined are packed as far as they go."""
     workload = schedule.workload
-    names = [layer.name for layer in workload.layers]
+    names = [layer.name for layer in schedule.layers]
     index = {name: i for i, name in enumerate(names)}
     columns: dict[str, tuple[list[int], list[int], list[int], float, bool]] = {}
     x_consumer = [-1] * len(names)
@@ -313,7 +313,7 @@ def pack_schedule(schedule: Schedule) -> PackedSchedule:
         last_use[index[edge.source]] = max(last_use[index[edge.source]], schedule.position[edge.target])
     shared, rank, tile, buffer, retained = zip(*(columns[name] for name in names), strict=True)
     fusion = fuse(
-        pack_edges(workload),
+        pack_edges(workload, schedule.layers),
         sigma=_numbers([float(schedule.is_fused(edge)) for edge in workload.edges]),
         shared=_columns(shared),
         shared_rank=_columns(rank),

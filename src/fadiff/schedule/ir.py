@@ -11,14 +11,15 @@ A group of one layer is a layer that runs on its own; every edge inside a group 
 """
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
 from fadiff.errors import FadiffError
 from fadiff.hardware import Machine
-from fadiff.workload import Dims, Edge, Workload
+from fadiff.workload import Dims, Edge, Layer, Workload
 
 DEFAULT_ORDER = "GNPQKCRS"
 """Loop order of a memory that states none."""
@@ -157,6 +158,8 @@ class Schedule:
     made_by: MappingOf[str, str | int] = field(default_factory=dict[str, str | int])
     bound: LowerBound | None = field(default=None, compare=False)
     """What is proven of every schedule of the workload on the machine."""
+    is_excerpt: bool = False
+    """Whether the groups are only some of those that run the workload: the other layers run elsewhere."""
 
     def __post_init__(self) -> None:
         listed = [name for group in self.groups for name in group.layers]
@@ -167,9 +170,9 @@ class Schedule:
         if len(set(listed)) < len(listed):
             twice = next(name for name in listed if listed.count(name) > 1)
             raise ScheduleError(f"groups list layer {twice!r} twice: list every layer once")
-        if missing := sorted(known - set(listed)):
+        if not self.is_excerpt and (missing := sorted(known - set(listed))):
             raise ScheduleError(f"groups leave out {', '.join(map(repr, missing))}: list every layer once")
-        macs = {layer.name for layer in self.workload.layers if layer.is_mac}
+        macs = {layer.name for layer in self.layers if layer.is_mac}
         if missing := sorted(macs - set(self.mappings)):
             raise ScheduleError(f"mappings leave out {', '.join(map(repr, missing))}: every mac layer needs one")
         if extra := sorted(set(self.mappings) - macs):
@@ -183,6 +186,21 @@ class Schedule:
                     f"the mapping of {name!r} is for a machine of {len(mapping.factors)} nodes and "
                     f"{len(mapping.orders)} memories; {self.machine.name} has {nodes} and {memories}"
                 )
+
+    def excerpt(self, groups: Sequence[Group]) -> "Schedule":
+        """Some groups of the schedule, or others of the same layers, priced as they are beside all others.
+
+        What a layer costs depends on its group, and on whether a layer of another one reads its output: so all of it
+        is there but the cost of the other groups.
+        """
+        names = [name for group in groups for name in group.layers]
+        mappings = {name: self.mappings[name] for name in names if name in self.mappings}
+        return replace(self, groups=tuple(groups), mappings=mappings, bound=None, is_excerpt=True)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers that the groups run, in the workload's order."""
+        return tuple(layer for layer in self.workload.layers if layer.name in self.group_of)
 
     @cached_property
     def group_of(self) -> dict[str, Group]:
@@ -208,4 +226,5 @@ class Schedule:
 
     def is_fused(self, edge: Edge) -> bool:
         """Whether a tensor stays on chip: both ends are in one group."""
-        return edge.target in self.group_of[edge.source].layers
+        group = self.group_of.get(edge.source)
+        return group is not None and group is self.group_of.get(edge.target)

@@ -64,13 +64,13 @@ class Examined:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.workload, self.machine = schedule.workload, schedule.machine
-        self.number = {layer.name: i for i, layer in enumerate(self.workload.layers)}
+        self.number = {layer.name: i for i, layer in enumerate(schedule.layers)}
         self.tilings = {group: schedule_tiling(schedule, group) for group in schedule.groups}
         packed = pack_schedule(schedule)
         self.shared = np.asarray(packed.fusion.shared)
         self.tile = np.asarray(packed.fusion.tile)
         self.placement = packed.placement
-        self.nest = Nest(self.machine.structure, pack_layers(self.workload), packed.mapping, packed.fusion)
+        self.nest = Nest(self.machine.structure, pack_layers(schedule), packed.mapping, packed.fusion)
 
     @cached_property
     def needs(self) -> Needs:
@@ -87,7 +87,7 @@ class Examined:
 
     def mapped(self) -> Iterator[tuple[Layer, Mapping]]:
         """MAC layers with their mappings."""
-        for layer in self.workload.layers:
+        for layer in self.schedule.layers:
             if layer.is_mac:
                 yield layer, self.schedule.mappings[layer.name]
 
@@ -325,7 +325,8 @@ def ordered(examined: Examined) -> Broken:
     """*ordered*: every edge goes to a later group, or to a later layer of its own group."""
     position = examined.schedule.position
     for edge in examined.workload.edges:
-        if position[edge.source] >= position[edge.target]:
+        here = edge.source in position and edge.target in position
+        if here and position[edge.source] >= position[edge.target]:
             message = f"{edge.target} runs before {edge.source}, whose output it reads: list it later"
             yield (edge.source, edge.target), message
 

@@ -30,6 +30,7 @@ def why_not(schedule: Schedule) -> list[dict[str, object]]:
             "sentence": "would save 1.2 MB but refetch 4.6 MB of weights" if i % 2 else "needs 96 KB more",
             "missing_bytes": None if i % 2 else 98304,
             "edp_change": 0.031 if i % 2 else None,
+            "alike": i,
         }
         for i, edge in enumerate(apart)
     ]
@@ -125,6 +126,12 @@ def large() -> Schedule:
 def long() -> Schedule:
     """A residual network of 206 layers, nothing fused."""
     network = resnet("resnet152", (3, 8, 36, 3), bottleneck=True, batch=1, size=64)
+    return plain(network, load_machine("gemmini-large"))
+
+
+def blocks() -> Schedule:
+    """A residual network of 818 layers, 264 of its blocks of three alike, nothing fused."""
+    network = resnet("resnet808", (2, 2, 265, 2), bottleneck=False, batch=1, size=32)
     return plain(network, load_machine("gemmini-large"))
 
 

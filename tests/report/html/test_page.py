@@ -63,7 +63,7 @@ def test_names_that_are_markup_stay_names():
     reader = Reader(text)
     assert len(reader.all("script")) == 2
     data = json.loads(reader.texts["script"][0])
-    assert [layer["name"] for layer in data["layers"]] == [HOSTILE, f"b{HOSTILE}"]
+    assert [name for name, *_ in data["layers"]] == [HOSTILE, f"b{HOSTILE}"]
     assert data["machine"]["memories"][1]["name"] == f"scratchpad {HOSTILE}"
     assert reader.texts["h1"] == [f"net {HOSTILE} on m {HOSTILE}"]
     assert reader.texts["title"] == [f"net {HOSTILE} on m {HOSTILE}: schedule report"]
@@ -78,7 +78,7 @@ def test_every_layer_and_tensor_is_in_every_picture_once():
     reader = Reader(page(schedule))
     pictures = len(classed(reader, "svg", "graph"))
     assert pictures in (2, 3)
-    nodes = [node["data-layer"] for node in classed(reader, "g", "node")]
+    nodes = [node["data-node"] for node in classed(reader, "g", "node")]
     for i in range(len(schedule.workload.layers)):
         assert nodes.count(str(i)) == pictures
     edges = classed(reader, "g", "edge")
@@ -148,7 +148,7 @@ def test_a_long_network_has_a_picture_of_the_whole():
 
 def test_a_page_needs_nothing_but_the_schedule():
     data = json.loads(Reader(bare(cores())).texts["script"][0])
-    assert data["why_not"] == data["summary"]["rivals"] == []
+    assert data["why_not"]["entries"] == data["summary"]["rivals"] == []
     assert data["what_if"] is data["search"] is data["compare"] is None
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from examples import FIRST
 from fadiff.hardware import load_machine
-from fadiff.report.layout import Box, Drawing, draw
+from fadiff.report.layout import Box, Drawing, draw, graph_of
 from fadiff.report.layout.ranks import cells
 from fadiff.report.layout.routes import places
 from fadiff.report.layout.rows import wrap
@@ -52,9 +52,11 @@ def check(schedule: Schedule, drawing: Drawing) -> None:
         assert box.y >= 0
         assert box.x + box.width <= drawing.width
         assert box.y + box.height <= drawing.height
-    assert [line.edge for line in drawing.lines] == list(schedule.workload.edges)
+    assert [(line.link.source, line.link.target) for line in drawing.lines] == [
+        edge[:2] for edge in schedule.workload.edges
+    ]
     for line in drawing.lines:
-        source, target = boxes[line.edge.source], boxes[line.edge.target]
+        source, target = boxes[line.link.source], boxes[line.link.target]
         (x0, y0), *_, (x1, y1) = line.points
         assert source.x + source.width / 2 < x0 <= source.x + source.width
         assert target.x <= x1 < target.x + target.width / 2
@@ -67,8 +69,8 @@ def check(schedule: Schedule, drawing: Drawing) -> None:
             assert min(ay, by) >= 0
             assert max(ay, by) <= drawing.height
             for name, box in boxes.items():
-                if name not in (line.edge.source, line.edge.target):
-                    assert misses(box, (ax, ay), (bx, by)), f"{line.edge} runs through {name}"
+                if name not in (line.link.source, line.link.target):
+                    assert misses(box, (ax, ay), (bx, by)), f"{line.link} runs through {name}"
 
 
 def apart(a: Box, b: Box) -> bool:
@@ -84,24 +86,24 @@ def misses(box: Box, a: tuple[float, float], b: tuple[float, float]) -> bool:
 
 @given(networks(), st.sampled_from([200.0, 360.0, 1120.0]))
 def test_no_line_crosses_a_layer_and_no_two_layers_overlap(schedule: Schedule, room: float):
-    check(schedule, draw(schedule, room))
+    check(schedule, draw(graph_of(schedule), room))
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "bert-base"])
 @pytest.mark.parametrize("room", [360.0, 1120.0])
 def test_networks_of_the_zoo_are_drawn_within_their_room(name: str, room: float):
     schedule = plain(load_model(name), MACHINE)
-    drawing = draw(schedule, room)
+    drawing = draw(graph_of(schedule), room)
     check(schedule, drawing)
     assert drawing.width < room + 90  # lines beside the rows take a little more
-    assert draw(schedule, room) == drawing
+    assert draw(graph_of(schedule), room) == drawing
 
 
 @given(networks())
 def test_different_tensors_never_run_across_on_one_another(schedule: Schedule):
     runs = [
-        (y0, sorted((x0, x1)), (line.edge.source, schedule.is_fused(line.edge)))
-        for line in draw(schedule, 360.0).lines
+        (y0, sorted((x0, x1)), (line.link.source, line.link.fused))
+        for line in draw(graph_of(schedule), 360.0).lines
         for (x0, y0), (x1, y1) in pairwise(line.points[1:-1])  # at their ends lines may share a port
         if y0 == y1
     ]
@@ -111,33 +113,36 @@ def test_different_tensors_never_run_across_on_one_another(schedule: Schedule):
 
 @given(networks())
 def test_edges_lead_to_higher_ranks_and_no_cell_is_shared(schedule: Schedule):
-    cell = cells(schedule.workload)
+    cell = cells(graph_of(schedule))
     assert len(set(cell.values())) == len(cell)
     assert all(cell[edge.source].rank < cell[edge.target].rank for edge in schedule.workload.edges)
 
 
 def test_a_chain_is_one_straight_lane():
     schedule = plain(load_model("vgg16"), MACHINE)
-    assert {cell.lane for cell in cells(schedule.workload).values()} == {0}
-    assert all(len({y for _, y in line.points}) == 1 for line in draw(schedule, 1e6).lines)
+    assert {cell.lane for cell in cells(graph_of(schedule)).values()} == {0}
+    assert all(len({y for _, y in line.points}) == 1 for line in draw(graph_of(schedule), 1e6).lines)
 
 
 def test_a_residual_runs_over_the_layers_it_skips():
     schedule = read_schedule(FIRST / "resnet18.gemmini-large.fused.json")[0]
-    drawing = draw(schedule, 1e6)
-    skips = [line for line in drawing.lines if line.edge.port == "addend" and len(line.points) > 2]
+    drawing = draw(graph_of(schedule), 1e6)
+    edges = schedule.workload.edges
+    skips = [
+        line for line, edge in zip(drawing.lines, edges, strict=True) if edge.port == "addend" and len(line.points) > 2
+    ]
     assert skips
     for line in skips:
-        if ".down" not in line.edge.source:
+        if ".down" not in line.link.source:
             top = min(y for _, y in line.points)
-            assert top < min(drawing.boxes[line.edge.source].y, drawing.boxes[line.edge.target].y)
+            assert top < min(drawing.boxes[line.link.source].y, drawing.boxes[line.link.target].y)
 
 
 def test_rows_break_where_one_tensor_crosses_rather_than_inside_a_block():
     schedule = plain(load_model("mobilenet_v2"), MACHINE)
-    cell = cells(schedule.workload)
+    cell = cells(graph_of(schedule))
     widths = [126.0] * (1 + max(c.rank for c in cell.values()))
-    place = places(cell, wrap(schedule, cell, widths, 34.0, 1120.0))
+    place = places(cell, wrap(graph_of(schedule), cell, widths, 34.0, 1120.0))
     assert max(p.column for p in place.values()) <= 6
     assert {p.row for p in place.values()} == set(range(1 + max(p.row for p in place.values())))
     crossing = [e for e in schedule.workload.edges if place[e.source].row != place[e.target].row]

@@ -16,16 +16,14 @@ from fadiff.report.figures.style import (
     legend_above,
     new_figure,
 )
-from fadiff.report.labels import shape, shorten
-from fadiff.report.layout import Box, Drawing, draw
+from fadiff.report.layout import Box, Drawing, Node, draw, graph_of
+from fadiff.workload.names import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from fadiff.cost.evaluate import Evaluation
-    from fadiff.schedule import Schedule
-    from fadiff.workload import Layer
 
 PIXELS_PER_INCH = 180.0
 """Of the layout: a layer's box is about 0.65 inches wide."""
@@ -48,16 +46,17 @@ def graph_figure(evaluation: Evaluation) -> Figure:
     from matplotlib.patches import Patch
 
     schedule = evaluation.schedule
-    drawing = min((draw(schedule, room) for room in ROOMS), key=lambda one: abs(log(one.width / one.height / SHAPE)))
+    graph = graph_of(schedule)
+    drawing = min((draw(graph, room) for room in ROOMS), key=lambda one: abs(log(one.width / one.height / SHAPE)))
     width = max(drawing.width, NARROWEST)
     figure = new_figure(width / PIXELS_PER_INCH, drawing.height / PIXELS_PER_INCH + LEGEND_INCHES)
     axes = figure.add_subplot()
     axes.set(xlim=(0, width), ylim=(drawing.height, 0), aspect="equal")
     axes.axis("off")
-    _draw_lines(axes, schedule, drawing)
+    _draw_lines(axes, drawing)
     tones = group_tones(schedule)
-    for layer in schedule.workload.layers:
-        _draw_layer(axes, layer, drawing.boxes[layer.name], tones[layer.name])
+    for node in graph.nodes:
+        _draw_node(axes, node, drawing.boxes[node.name], tones[node.name])
     handles = [
         Line2D([], [], color=INK, linewidth=1.3, label="tensor on chip"),
         Line2D(
@@ -70,19 +69,17 @@ def graph_figure(evaluation: Evaluation) -> Figure:
     return figure
 
 
-def _draw_lines(axes: Axes, schedule: Schedule, drawing: Drawing) -> None:
+def _draw_lines(axes: Axes, drawing: Drawing) -> None:
     from matplotlib.patches import Polygon
 
-    sizes = {layer.name: layer.stored_words for layer in schedule.workload.layers}
-    most = max((sizes[line.edge.source] for line in drawing.lines), default=1)
+    most = max((line.link.words for line in drawing.lines), default=1)
     # Small tensors are drawn last, so that large ones do not hide them.
-    for line in sorted(drawing.lines, key=lambda line: -sizes[line.edge.source]):
-        fused = schedule.is_fused(line.edge)
-        colour = INK if fused else RED
-        width = THINNEST + (WIDEST - THINNEST) * sqrt(sizes[line.edge.source] / most)
+    for line in sorted(drawing.lines, key=lambda line: -line.link.words):
+        colour = INK if line.link.fused else RED
+        width = THINNEST + (WIDEST - THINNEST) * sqrt(line.link.words / most)
         *way, (x, y) = line.points
         xs, ys = zip(*way, (x - 0.8 * HEAD, y), strict=True)
-        style = "-" if fused else (0, DASHES)
+        style = "-" if line.link.fused else (0, DASHES)
         axes.plot(xs, ys, color=colour, linewidth=width, linestyle=style, solid_joinstyle="round", zorder=1)
         half = HEAD / 2 + width / 2 * PIXELS_PER_INCH / POINTS_PER_INCH * 0.5
         axes.add_patch(
@@ -90,7 +87,7 @@ def _draw_lines(axes: Axes, schedule: Schedule, drawing: Drawing) -> None:
         )
 
 
-def _draw_layer(axes: Axes, layer: Layer, box: Box, tone: str) -> None:
+def _draw_node(axes: Axes, node: Node, box: Box, tone: str) -> None:
     from matplotlib.patches import Circle, FancyBboxPatch
 
     points = POINTS_PER_INCH / PIXELS_PER_INCH
@@ -102,6 +99,7 @@ def _draw_layer(axes: Axes, layer: Layer, box: Box, tone: str) -> None:
         axes.plot([x, x], [y - 6, y + 6], color=INK, linewidth=0.7, zorder=3)
         return
     axes.add_patch(FancyBboxPatch((box.x, box.y), box.width, box.height, "round,pad=0,rounding_size=6", **edge))
-    about = shape(layer) + (f" ×{layer.repeat}" if layer.repeat > 1 else "")
-    axes.text(x, y - 8, shorten(layer.name, 17), ha="center", va="center", fontsize=11.5 * points, zorder=3)
-    axes.text(x, y + 10, shorten(about, 21), ha="center", va="center", fontsize=9.5 * points, color="#444444", zorder=3)
+    axes.text(x, y - 8, shorten(node.title, 17), ha="center", va="center", fontsize=11.5 * points, zorder=3)
+    axes.text(
+        x, y + 10, shorten(node.about, 21), ha="center", va="center", fontsize=9.5 * points, color="#444444", zorder=3
+    )

@@ -24,7 +24,7 @@ from fadiff.report.figures.style import (
     term_colours,
     term_handles,
 )
-from fadiff.report.labels import shorten
+from fadiff.workload.names import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

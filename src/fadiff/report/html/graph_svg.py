@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import sqrt
 
-from fadiff.report.labels import shape, shorten
-from fadiff.report.layout import Box, Drawing, Line
+from fadiff.report.layout import Box, Drawing, Graph, Line, Node
 from fadiff.report.palette import group_colours
 from fadiff.schedule import Schedule
-from fadiff.workload import Layer
+from fadiff.workload.names import shorten
 
 THINNEST, WIDEST = 1.25, 7.0
 CORNER, HEAD = 7.0, 8.0
@@ -22,45 +21,40 @@ PATCH = 7.0
 NAME_CHARACTERS = 17
 
 
-def graph_svg(schedule: Schedule, drawing: Drawing, kind: str, told: Mapping[str, str]) -> str:
+def graph_svg(schedule: Schedule, graph: Graph, drawing: Drawing, kind: str, told: Mapping[str, str]) -> str:
     """The picture; `kind` becomes a class of it, `told` says of each layer what a screen reader should."""
-    workload = schedule.workload
     of_group = group_colours(schedule)
-    colour = {name: of_group[i] for i, group in enumerate(schedule.groups) for name in group.layers}
-    number = {name: i for i, group in enumerate(schedule.groups) for name in group.layers}
-    most = max((workload[line.edge.source].stored_words for line in drawing.lines), default=1)
+    colour = {node.name: None if len(node.layers) > 1 else of_group[node.group] for node in graph.nodes}
+    most = max((link.words for link in graph.links), default=1)
     parts = [
         f'<svg class="graph {kind}" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}" '
         f'data-width="{_n(drawing.width)}" data-height="{_n(drawing.height)}" role="group" '
-        f'aria-label="Graph of {escape(workload.name)}: {len(workload.layers)} layers">',
+        f'aria-label="Graph of {escape(schedule.workload.name)}: {len(schedule.workload.layers)} layers">',
         '<g class="grounds">',
-        *_grounds(schedule, drawing, colour),
+        *_grounds(drawing, colour),
         '</g><g class="edges">',
     ]
     # Small tensors are drawn last, so that large ones do not hide them.
-    by_size = sorted(enumerate(drawing.lines), key=lambda item: -workload[item[1].edge.source].stored_words)
-    for i, line in by_size:
-        share = workload[line.edge.source].stored_words / most
-        width = THINNEST + (WIDEST - THINNEST) * sqrt(share)
-        parts.append(_edge(i, line, width, fused=schedule.is_fused(line.edge)))
+    for line in sorted(drawing.lines, key=lambda line: -line.link.words):
+        width = THINNEST + (WIDEST - THINNEST) * sqrt(line.link.words / most)
+        parts.append(_edge(line, width))
     parts.append('</g><g class="nodes">')
-    for i, layer in enumerate(workload.layers):
-        parts.append(
-            _node(i, layer, drawing.boxes[layer.name], colour[layer.name], number[layer.name], told[layer.name])
-        )
+    for i, node in enumerate(graph.nodes):
+        says = told[node.name] if len(node.layers) == 1 else f"{node.title}, {node.about}: from {told[node.name]}"
+        parts.append(_node(i, node, drawing.boxes[node.name], colour[node.name], says))
     parts.append('</g><g class="tags" aria-hidden="true">')
     for i, group in enumerate(schedule.groups):
-        if of_group[i] is not None:
+        if of_group[i] is not None and group.layers[0] in colour:
             parts.append(_tag(i + 1, drawing.boxes[group.layers[0]], of_group[i]))
     parts.append("</g></svg>")
     return "".join(parts)
 
 
-def _grounds(schedule: Schedule, drawing: Drawing, colour: Mapping[str, int | None]) -> list[str]:
+def _grounds(drawing: Drawing, colour: Mapping[str, int | None]) -> list[str]:
     parts: list[str] = []
     for line in drawing.lines:
-        if schedule.is_fused(line.edge):
-            parts.append(f'<path class="band g{colour[line.edge.source]}" d="{_path(line.points)}"/>')
+        if line.link.fused and (tone := colour[line.link.source]) is not None:
+            parts.append(f'<path class="band g{tone}" d="{_path(line.points)}"/>')
     for name, box in drawing.boxes.items():
         if colour[name] is not None:
             x, y = box.x - PATCH, box.y - PATCH
@@ -70,23 +64,24 @@ def _grounds(schedule: Schedule, drawing: Drawing, colour: Mapping[str, int | No
     return parts
 
 
-def _edge(number: int, line: Line, width: float, *, fused: bool) -> str:
+def _edge(line: Line, width: float) -> str:
     (*_, (x, y)) = line.points
     shown = _path([*line.points[:-1], (x - HEAD + 1, y)])
     half = 3 + width / 3
     head = f"M{_n(x - HEAD)} {_n(y - half)}L{_n(x)} {_n(y)}L{_n(x - HEAD)} {_n(y + half)}Z"
-    kind = "chip" if fused else "away"
+    kind, (number, *more) = "chip" if line.link.fused else "away", line.link.edges
+    others = f' data-more="{len(more)}"' if more else ""
     return (
-        f'<g class="edge {kind}" data-edge="{number}"><path class="hit" d="{shown}"/>'
+        f'<g class="edge {kind}" data-edge="{number}"{others}><path class="hit" d="{shown}"/>'
         f'<path class="line" d="{shown}" stroke-width="{width:.2f}"/><path class="head" d="{head}"/></g>'
     )
 
 
-def _node(number: int, layer: Layer, box: Box, colour: int | None, group: int, told: str) -> str:
+def _node(number: int, node: Node, box: Box, colour: int | None, told: str) -> str:
     tone = "alone" if colour is None else f"g{colour}"
+    many = " many" if len(node.layers) > 1 else ""
     begin = (
-        f'<g class="node {tone}" data-layer="{number}" data-group="{group}" '
-        f'transform="translate({_n(box.x)} {_n(box.y)})" '
+        f'<g class="node {tone}{many}" data-node="{number}" transform="translate({_n(box.x)} {_n(box.y)})" '
         f'tabindex="{-1 if number else 0}" role="button" aria-haspopup="dialog" aria-label="{escape(told)}">'
     )
     if box.round:
@@ -95,13 +90,13 @@ def _node(number: int, layer: Layer, box: Box, colour: int | None, group: int, t
             f'{begin}<circle class="box" cx="{_n(r)}" cy="{_n(r)}" r="{_n(r - 1)}"/>'
             f'<path class="sign" d="M{_n(r - 6)} {_n(r)}h12M{_n(r)} {_n(r - 6)}v12"/></g>'
         )
-    name, about = shorten(layer.name, NAME_CHARACTERS), shape(layer)
-    times = f" ×{layer.repeat}" if layer.repeat > 1 else ""
+    size = f'width="{_n(box.width)}" height="{_n(box.height)}" rx="6"'
+    behind = f'<rect class="behind" x="4" y="4" {size}/>' if many else ""
     return (
-        f'{begin}<rect class="box" width="{_n(box.width)}" height="{_n(box.height)}" rx="6"/>'
+        f'{begin}{behind}<rect class="box" {size}/>'
         f'<path class="stripe" d="M6 .75h-.25a5 5 0 0 0-5 5v{_n(box.height - 11.5)}a5 5 0 0 0 5 5h.25z"/>'
-        f'<text class="name" x="12" y="18.5">{escape(name)}</text>'
-        f'<text class="shape" x="12" y="33.5">{escape(shorten(about + times, 21))}</text></g>'
+        f'<text class="name" x="12" y="18.5">{escape(shorten(node.title, NAME_CHARACTERS))}</text>'
+        f'<text class="shape" x="12" y="33.5">{escape(shorten(node.about, 21))}</text></g>'
     )
 
 

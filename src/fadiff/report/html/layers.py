@@ -32,7 +32,10 @@ def layer_values(schedule: Schedule, costs: Breakdown) -> list[dict[str, Any]]:
             "cycles": cost.cycles,
             "cycles_by_term": cost.cycles_by_term,
             "bound_by": cost.bound_by,
+            "cost_share": cost.cost_share,
             "utilization": cost.utilization,
+            "pe_use": cost.pe_use,
+            "idle": [(reason.share, reason.sentence) for reason in cost.idle],
             "energy_pj": cost.energy_pj,
             "mac_energy_pj": cost.mac_energy_pj,
             "vector_energy_pj": cost.vector_energy_pj,
@@ -42,7 +45,6 @@ def layer_values(schedule: Schedule, costs: Breakdown) -> list[dict[str, Any]]:
                 if words
             ],
             "bytes": cost.bytes,
-            "told": _told(schedule, layer, cost),
         }
         for layer, cost in zip(schedule.workload.layers, costs.layers, strict=True)
     ]
@@ -61,8 +63,13 @@ def _above_one(dims: Dims) -> dict[str, int]:
     return {dim: size for dim, size in zip(DIMS, dims, strict=True) if size > 1}
 
 
+def spoken(schedule: Schedule, costs: Breakdown) -> dict[str, str]:
+    """What a screen reader says of each layer in the graph."""
+    layers = zip(schedule.workload.layers, costs.layers, strict=True)
+    return {layer.name: _told(schedule, layer, cost) for layer, cost in layers}
+
+
 def _told(schedule: Schedule, layer: Layer, cost: LayerCost) -> str:
-    """What a screen reader says of a layer in the graph."""
     group = schedule.group_of[layer.name]
     where = f"group {cost.group + 1} of {len(schedule.groups)}" if len(group.layers) > 1 else "on its own"
     what = shape(layer) if layer.is_mac else f"sum of {len(layer.inputs)}"

@@ -11,9 +11,11 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from fadiff.analysis.breakdown import breakdown
 from fadiff.report.html.graph_svg import graph_svg
+from fadiff.report.html.layers import spoken
 from fadiff.report.html.payload import Extras, payload
-from fadiff.report.layout import Drawing, draw
+from fadiff.report.layout import Drawing, Graph, draw, graph_of
 
 if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
@@ -36,7 +38,7 @@ LONGEST_ROOM = 8 * WIDE_ROOM
 def report_html(evaluation: Evaluation, extras: Extras = Extras()) -> str:
     """The report of a schedule, with what else there is to say about it."""
     schedule = evaluation.schedule
-    data = payload(evaluation, extras)
+    graph = graph_of(schedule)
     title = f"{schedule.workload.name} on {schedule.machine.name}"
     heading = f'{escape(schedule.workload.name)} <span class="on">on</span> {escape(schedule.machine.name)}'
     return fill(
@@ -47,22 +49,22 @@ def report_html(evaluation: Evaluation, extras: Extras = Extras()) -> str:
             "heading": heading,
             "style": "\n".join(_asset(f"{name}.css") for name in STYLES),
             "script": "\n".join(_asset(f"{name}.js") for name in SCRIPTS),
-            "graphs": _graphs(schedule, {layer["name"]: layer["told"] for layer in data["layers"]}),
-            "data": script_json(data),
+            "graphs": _graphs(schedule, graph, spoken(schedule, breakdown(evaluation))),
+            "data": script_json(payload(evaluation, extras, graph)),
         },
     )
 
 
-def _graphs(schedule: Schedule, told: Mapping[str, str]) -> str:
+def _graphs(schedule: Schedule, graph: Graph, told: Mapping[str, str]) -> str:
     """The pictures of the network: wide, narrow, and the whole of it where the wide one does not fit on a screen."""
-    wide = draw(schedule, WIDE_ROOM)
-    pictures = {"wide": wide, "narrow": draw(schedule, NARROW_ROOM)}
+    wide = draw(graph, WIDE_ROOM)
+    pictures = {"wide": wide, "narrow": draw(graph, NARROW_ROOM)}
     if fitting(wide) < 1:
         rooms = [WIDE_ROOM * 1.25**i for i in range(20) if WIDE_ROOM * 1.25**i <= LONGEST_ROOM]
-        whole = max((draw(schedule, room) for room in rooms), key=fitting)
+        whole = max((draw(graph, room) for room in rooms), key=fitting)
         if fitting(whole) > 1.1 * fitting(wide):
             pictures["whole"] = whole
-    return "".join(graph_svg(schedule, drawing, kind, told) for kind, drawing in pictures.items())
+    return "".join(graph_svg(schedule, graph, drawing, kind, told) for kind, drawing in pictures.items())
 
 
 def fitting(drawing: Drawing) -> float:

@@ -13,6 +13,7 @@ from fadiff.cost.evaluate import COMPUTE, Evaluation
 from fadiff.hardware.machine import VECTOR
 from fadiff.hardware.quantities import clock_text
 from fadiff.report.machine_drawing import machine_lines
+from fadiff.workload.names import shorten
 
 if TYPE_CHECKING:
     from fadiff.analysis.breakdown import Breakdown
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from fadiff.workload import Workload
 
 Facts = list[tuple[str, str]]
+NAME_CHARACTERS = 60
+"""Of a layer's name in a sentence."""
 
 
 class Rival(NamedTuple):
@@ -65,10 +68,11 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     for layer in costs.layers:
         times[layer.bound_by] += layer.cycles * layer.repeat
     slowest = max(times, key=lambda term: times[term])
-    own = {COMPUTE: "Multiplying sets", **({VECTOR: "The vector unit sets"} if schedule.machine.vector else {})}
+    own = {COMPUTE: "Computing sets", **({VECTOR: "The vector unit sets"} if schedule.machine.vector else {})}
     binds = own.get(slowest, f"The bandwidth of {slowest} sets")
     goes = f"{first} takes {share:.0%} of the energy. {binds} {times[slowest] / sum(times.values()):.0%} of the time."
     timed = [f"One run {clock}: {line}." for clock, line in clock_facts(costs.totals.at_clock)]
+    goes += f" {_idle(costs)}" if costs.totals.idle_share >= TELLING else ""
     mine = evaluation.edp_uj_cycles
     against = [_against(mine, rival.evaluation.edp_uj_cycles, f"of {rival.whose}") for rival in rivals]
     told = [f"Its EDP is {', and '.join(against)}."] if against else []
@@ -79,6 +83,18 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     if evaluation.schedule.workload.not_modelled:
         told.append(f"Not modelled: {evaluation.schedule.workload.coverage.told}.")
     return [f"{does} {goes}", *timed, *told]
+
+
+TELLING = 0.02
+"""A share of the multipliers' time from which on it is told who idles."""
+
+
+def _idle(costs: Breakdown) -> str:
+    """How much of the multipliers' time lanes without work take, and why in the layer that loses most."""
+    lost = {layer.name: layer.cycles_by_term[COMPUTE] * (1 - layer.pe_use) * layer.repeat for layer in costs.layers}
+    worst = max(costs.layers, key=lambda layer: lost[layer.name])
+    why = f"most of it in {shorten(worst.name, NAME_CHARACTERS)}, where {worst.idle[0].sentence}"
+    return f"Lanes without work idle for {costs.totals.idle_share:.0%} of it, {why}."
 
 
 def _against(mine: float, other: float, whose: str) -> str:

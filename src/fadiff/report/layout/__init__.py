@@ -6,5 +6,6 @@ line ever crosses a layer. All of it is arithmetic on the graph: the same networ
 """
 
 from fadiff.report.layout.drawing import Box, Drawing, Line, draw
+from fadiff.report.layout.graph import Graph, Link, Node, graph_of
 
-__all__ = ["Box", "Drawing", "Line", "draw"]
+__all__ = ["Box", "Drawing", "Graph", "Line", "Link", "Node", "draw", "graph_of"]

@@ -5,6 +5,7 @@ from itertools import accumulate, pairwise
 from math import sqrt
 from typing import NamedTuple
 
+from fadiff.report.layout.graph import Graph, Link
 from fadiff.report.layout.ranks import cells
 from fadiff.report.layout.routes import (
     MARGIN,
@@ -21,8 +22,6 @@ from fadiff.report.layout.routes import (
     tensor_of,
 )
 from fadiff.report.layout.rows import wrap
-from fadiff.schedule import Schedule
-from fadiff.workload import Edge
 
 BOX_WIDTH, BOX_HEIGHT, CIRCLE = 126.0, 44.0, 30.0
 """A MAC layer is a box, an add layer a circle of this diameter."""
@@ -47,14 +46,14 @@ class Box(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The way of an edge, from the right side of its producer to the left side of its reader."""
+    """The way of a link, from the right side of its producer to the left side of its reader."""
 
-    edge: Edge
+    link: Link
     points: tuple[Point, ...]
 
 
 class Drawing(NamedTuple):
-    """A picture of a network: its size, and what stands where. Lines are in the order of the workload's edges."""
+    """A picture of a network: its size, and what stands where. Lines are in the order of the graph's links."""
 
     width: float
     height: float
@@ -62,24 +61,23 @@ class Drawing(NamedTuple):
     lines: tuple[Line, ...]
 
 
-def draw(schedule: Schedule, room: float) -> Drawing:
-    """The picture of a schedule's network in rows of about `room` pixels."""
-    workload = schedule.workload
-    cell = cells(workload)
+def draw(graph: Graph, room: float) -> Drawing:
+    """The picture of a network in rows of about `room` pixels."""
+    cell = cells(graph)
     widths = [CIRCLE] * (1 + max(c.rank for c in cell.values()))
-    for layer in workload.layers:
-        if layer.is_mac:
-            widths[cell[layer.name].rank] = BOX_WIDTH
-    firsts = wrap(schedule, cell, widths, GAP, room - 2 * EDGE)
+    for node in graph.nodes:
+        if not node.is_sum:
+            widths[cell[node.name].rank] = BOX_WIDTH
+    firsts = wrap(graph, cell, widths, GAP, room - 2 * EDGE)
     place = places(cell, firsts)
-    routes = routing(schedule, place)
+    routes = routing(graph, place)
     rows = [widths[a:b] for a, b in pairwise([*firsts, len(widths)])]
     grid = _Grid(rows, place, routes.tracks)
     boxes = {
-        name: grid.box(where, CIRCLE if not workload[name].is_mac else BOX_WIDTH, round_=not workload[name].is_mac)
-        for name, where in place.items()
+        node.name: grid.box(place[node.name], CIRCLE if node.is_sum else BOX_WIDTH, round_=node.is_sum)
+        for node in graph.nodes
     }
-    return Drawing(grid.width, grid.height, boxes, _lines(schedule, place, routes, grid, boxes))
+    return Drawing(grid.width, grid.height, boxes, _lines(graph, place, routes, grid, boxes))
 
 
 class _Grid:
@@ -153,17 +151,16 @@ class _Grid:
 
 
 def _lines(
-    schedule: Schedule, place: Mapping[str, Place], routes: Routing, grid: _Grid, boxes: Mapping[str, Box]
+    graph: Graph, place: Mapping[str, Place], routes: Routing, grid: _Grid, boxes: Mapping[str, Box]
 ) -> tuple[Line, ...]:
-    edges = schedule.workload.edges
     ways: list[list[Point]] = []
-    for edge, steps in zip(edges, routes.steps, strict=True):
-        ways.append(_corners(steps, tensor_of(schedule, edge), place[edge.source], place[edge.target], grid))
-    leaving = _offsets_out(schedule, routes)
-    arriving = _offsets_in(edges, ways, boxes)
+    for link, steps in zip(graph.links, routes.steps, strict=True):
+        ways.append(_corners(steps, tensor_of(link), place[link.source], place[link.target], grid))
+    leaving = _offsets_out(graph, routes)
+    arriving = _offsets_in(graph.links, ways, boxes)
     return tuple(
-        Line(edge, _ends(way, boxes[edge.source], boxes[edge.target], leaving[tensor_of(schedule, edge)], arriving[i]))
-        for i, (edge, way) in enumerate(zip(edges, ways, strict=True))
+        Line(link, _ends(way, boxes[link.source], boxes[link.target], leaving[tensor_of(link)], arriving[i]))
+        for i, (link, way) in enumerate(zip(graph.links, ways, strict=True))
     )
 
 
@@ -190,11 +187,11 @@ def _corners(steps: Sequence[Step], tensor: Tensor, source: Place, target: Place
     return corners
 
 
-def _offsets_out(schedule: Schedule, routes: Routing) -> dict[Tensor, float]:
+def _offsets_out(graph: Graph, routes: Routing) -> dict[Tensor, float]:
     """How far below the middle of a layer its output leaves: side by side where only a part stays on chip."""
     straight: dict[Tensor, bool] = {}
-    for edge, steps in zip(schedule.workload.edges, routes.steps, strict=True):
-        tensor = tensor_of(schedule, edge)
+    for link, steps in zip(graph.links, routes.steps, strict=True):
+        tensor = tensor_of(link)
         straight[tensor] = straight.get(tensor, False) or not steps
     result: dict[Tensor, float] = {}
     for tensor, is_straight in straight.items():
@@ -204,12 +201,12 @@ def _offsets_out(schedule: Schedule, routes: Routing) -> dict[Tensor, float]:
     return result
 
 
-def _offsets_in(edges: Sequence[Edge], ways: Sequence[Sequence[Point]], boxes: Mapping[str, Box]) -> list[float]:
-    """How far below the middle of its reader each edge arrives: straight ones in the middle, others on their side."""
+def _offsets_in(links: Sequence[Link], ways: Sequence[Sequence[Point]], boxes: Mapping[str, Box]) -> list[float]:
+    """How far below the middle of its reader each line arrives: straight ones in the middle, others on their side."""
     arriving: dict[str, list[int]] = {}
-    for i, edge in enumerate(edges):
-        arriving.setdefault(edge.target, []).append(i)
-    offsets = [0.0] * len(edges)
+    for i, link in enumerate(links):
+        arriving.setdefault(link.target, []).append(i)
+    offsets = [0.0] * len(links)
     for name, numbers in arriving.items():
         if len(numbers) == 1:
             continue
@@ -220,7 +217,7 @@ def _offsets_in(edges: Sequence[Edge], ways: Sequence[Sequence[Point]], boxes: M
             from_y = ways[i][-2][1] if ways[i] else middle
             if from_y != middle:
                 lines = above if from_y < middle else below
-                lines.setdefault((abs(from_y - middle), edges[i].source), []).append(i)
+                lines.setdefault((abs(from_y - middle), links[i].source), []).append(i)
         for lines, way in ((above, -1), (below, 1)):
             step = min(PORT, (half - 5) / max(1, len(lines)))
             for turn, line in enumerate(sorted(lines), start=1):

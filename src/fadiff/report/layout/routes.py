@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fadiff.report.layout.graph import Graph, Link
 from fadiff.report.layout.ranks import Cell
-from fadiff.schedule import Schedule
-from fadiff.workload import Edge
 
 
 class Place(NamedTuple):
@@ -84,15 +83,15 @@ class Tracks:
 
 
 class Routing(NamedTuple):
-    """The steps of each edge, in the order of the workload's edges, and the track of each line on each strip."""
+    """The steps of each edge, in the order of the graph's links, and the track of each line on each strip."""
 
     steps: list[list[Step]]
     tracks: dict[Strip, dict[Tensor, int]]
 
 
-def tensor_of(schedule: Schedule, edge: Edge) -> Tensor:
-    """The line that an edge is a part of."""
-    return Tensor(edge.source, schedule.is_fused(edge))
+def tensor_of(link: Link) -> Tensor:
+    """What a link is a part of."""
+    return Tensor(link.source, link.fused)
 
 
 def places(cells: Mapping[str, Cell], firsts: Iterable[int]) -> dict[str, Place]:
@@ -102,14 +101,14 @@ def places(cells: Mapping[str, Cell], firsts: Iterable[int]) -> dict[str, Place]
     return {name: Place(row_of[name], cell.rank - starts[row_of[name]], cell.lane) for name, cell in cells.items()}
 
 
-def routing(schedule: Schedule, place: Mapping[str, Place]) -> Routing:
+def routing(graph: Graph, place: Mapping[str, Place]) -> Routing:
     """Routes for all edges: straight where the way is free, else around the layers."""
     taken: dict[Place, Tensor | None] = dict.fromkeys(place.values())
     strips: dict[Strip, Tracks] = {}
     steps: list[list[Step]] = []
-    for edge in schedule.workload.edges:
-        tensor = tensor_of(schedule, edge)
-        source, target = place[edge.source], place[edge.target]
+    for link in graph.links:
+        tensor = tensor_of(link)
+        source, target = place[link.source], place[link.target]
         route = _route(source, target, tensor, taken)
         steps.append(route)
         _take(strips, tensor, source, target, route)

@@ -108,8 +108,14 @@ class Task:
         work = map(machine.vector_operations, workload.layers)
         first: dict[object, int] = {}
         self.twin = [first.setdefault(shape, i) for i, shape in enumerate(zip(alike, work, strict=True))]
-        self.steps = {pairs: [_steps(layer, machine, pairs) for layer in workload.layers] for pairs in (False, True)}
-        self.widths = {pairs: bucket(1 + max(map(len, rows)), MOVE_WIDTHS) for pairs, rows in self.steps.items()}
+        alone = [workload.layers[i] for i in first.values()]
+        self.steps = {
+            pairs: {i: _steps(layer, machine, pairs) for i, layer in zip(first.values(), alone, strict=True)}
+            for pairs in (False, True)
+        }
+        self.widths = {
+            pairs: bucket(1 + max(map(len, rows.values())), MOVE_WIDTHS) for pairs, rows in self.steps.items()
+        }
         # In 32 bits the last of very many bytes cannot be told apart: they are left free.
         margin = 1 if dtype is np.float64 else 1 - 2**-22
         usable = tuple(m.usable_bytes * (margin if m.usable_bytes > 2**22 else 1) for m in machine.memories[1:])

@@ -6,7 +6,7 @@ after a round or two, and compiling the search's own program would take longer t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, cast
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CANDIDATES_PER_CALL = 2**13
 """Mappings priced at once: arrays that stay in the cache."""
+MOST_MOVES = 2**18
+"""Moves that all layers may have together, at every node, where a schedule is mapped anew: the others stay."""
 
 
 def climbed(task: Task, rows: Sequence[Row], weights: Weights) -> Menu:
@@ -82,7 +84,7 @@ def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
     examined = Examined(schedule)
     need = needs(examined.nest, examined.placement, task.numbers)
     memories = task.machine.structure.memories[1:]
-    held = np.zeros((3, len(memories), len(task.workload.layers)))
+    held = np.zeros((3, len(memories), len(schedule.layers)))
     for i, memory in enumerate(memories):
         held[0, i] = need.total[memory]
         for j, tiles in enumerate((need.tiles.running, need.tiles.kept), start=1):
@@ -97,6 +99,21 @@ def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
                 room = room_left(task.all_room, total, running, kept, i)
                 rows[name] = Row(condition, start_of(task, schedule.mappings[name]), room)
     return rows
+
+
+def affordable(task: Task, moves: int) -> int:
+    """How many layers, or conditions, have so many moves together, counted at every node of the machine."""
+    return max(1, moves // (task.widths[False] * len(task.machine.nodes)))
+
+
+def costliest(evaluation: Evaluation, names: Iterable[str], most: int) -> list[str]:
+    """At most so many layers, those that take most of energy and time; in the order given."""
+    weights = price_weights(evaluation, "edp")
+    spent = (evaluation.layer_energy_pj * weights[0] + evaluation.layer_cycles * weights[1]) * evaluation.repeat
+    share = dict(zip((layer.name for layer in evaluation.schedule.layers), spent.tolist(), strict=True))
+    given = list(names)
+    taken = set(sorted(given, key=lambda name: -share[name])[:most])
+    return [name for name in given if name in taken]
 
 
 def start_of(task: Task, mapping: Mapping) -> Start:
@@ -118,14 +135,16 @@ def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:
     """The schedule on another machine of the same nodes: the same groups, and the best mappings that a climb finds.
 
     Each layer climbs by exact single moves from its present mapping, in the room that the present mappings of the
-    others leave on the new machine; what lowers EDP is taken, as long as it fits together. None where the schedule as
-    it is is not legal on the new machine.
+    others leave on the new machine; what lowers EDP is taken, as long as it fits together. Of very many layers those
+    that cost most climb. None where the schedule as it is is not legal on the new machine.
     """
     before = evaluate(replace(evaluation.schedule, machine=machine))
     if violations(before.schedule):
         return None
     task, weights = Task(before.schedule.workload, machine, dtype=np.float64), price_weights(before, "edp")
-    if not (rows := present_rows(task, before.schedule)):
+    rows = present_rows(task, before.schedule)
+    rows = {name: rows[name] for name in costliest(before, rows, affordable(task, MOST_MOVES))}
+    if not rows:
         return before
     found = climbed(task, list(rows.values()), weights)
     new = {name: to_mapping(task, row.condition, found, i) for i, (name, row) in enumerate(rows.items())}
@@ -134,7 +153,7 @@ def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:
     after = evaluate(_with(before.schedule, taken))
     energy, cycles = before.layer_energy_pj - after.layer_energy_pj, before.layer_cycles - after.layer_cycles
     saved = (weights[0] * energy + weights[1] * cycles) * before.repeat
-    gains = dict(zip(task.number, saved.tolist(), strict=True))
+    gains = dict(zip((layer.name for layer in before.schedule.layers), saved.tolist(), strict=True))
     taken = {name: mapping for name, mapping in taken.items() if gains[name] > 0}
     while broken := violations(tried := _with(before.schedule, taken)):
         # Of a group that does not fit, the smallest gain is given up.

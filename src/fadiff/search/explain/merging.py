@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,15 +16,33 @@ from fadiff.search.exact.assemble import Filled, fill, to_mappings
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import grouped
 from fadiff.search.exact.plans import Members, Plan, conditions_of
-from fadiff.search.explain.climbs import climbed, start_of
+from fadiff.search.explain.climbs import affordable, climbed, start_of
 
 if TYPE_CHECKING:
+    from fadiff.schedule import Schedule
+    from fadiff.search.exact.conditions import Condition
     from fadiff.workload import Workload
 
 PLANS_OF_A_PAIR, PLANS_IN_ALL = 6, 20
 """Plans of a merged group that are looked at, by each of three estimates: more, where few pairs could be merged."""
+FEWER_PLANS = (3, 2, 1)
+MOST_MOVES = 2**19
+"""Moves that all conditions of all plans may have together, at every node: fewer plans of a pair are looked at where
+there would be more, and with one of each the last pairs are left out."""
 
 Pair = tuple[Group, Group]
+
+
+class Merger(NamedTuple):
+    """Two groups of a schedule as they are, and as one: excerpts of it, without what stays the same."""
+
+    apart: Evaluation
+    together: Evaluation
+
+    def changed(self, network: Evaluation) -> tuple[float, float]:
+        """Energy in pJ and cycles of the network with the two merged."""
+        energy_pj = network.energy_pj - self.apart.energy_pj + self.together.energy_pj
+        return energy_pj, network.cycles - self.apart.cycles + self.together.cycles
 
 
 def merged_layers(workload: Workload, source: Group, target: Group) -> tuple[str, ...]:
@@ -33,33 +51,59 @@ def merged_layers(workload: Workload, source: Group, target: Group) -> tuple[str
     return workload.topological[min(places) : max(places) + 1]
 
 
-def merge(
-    task: Task, evaluation: Evaluation, objective: Objective, pairs: Sequence[Pair]
-) -> dict[Pair, Evaluation | None]:
-    """The network with each pair of groups merged; None where nothing is found that fits. The task is of 64 bits."""
+def merge(task: Task, evaluation: Evaluation, objective: Objective, pairs: Sequence[Pair]) -> dict[Pair, Merger | None]:
+    """Each pair of groups merged; None where nothing is found that fits. The task is of 64 bits.
+
+    Pairs that matter most come first: where all would take too long, the last ones are left out.
+    """
     weights = price_weights(evaluation, objective)
-    most = max(PLANS_OF_A_PAIR, PLANS_IN_ALL // len(pairs))
-    plans = {pair: _some_plans(task, pair, most) for pair in pairs}
+    plans = _affordable(task, {pair: _ranked_plans(task, pair) for pair in pairs})
     conditions = conditions_of(plan for mine in plans.values() for plan in mine)
     present = {task.twin[task.number[name]]: [start_of(task, m)] for name, m in evaluation.schedule.mappings.items()}
-    menus = grouped(task, conditions, weights, 0, present, climbed)
-    result: dict[Pair, Evaluation | None] = {}
+    menus = grouped(task, conditions, weights, 0, present, climbed) if conditions else {}
+    result: dict[Pair, Merger | None] = {}
     for pair, mine in plans.items():
         filled = [one for one in (fill(task, plan, menus, weights, np.inf) for plan in mine) if one is not None]
         best = min(filled, key=lambda one: one.price, default=None)
-        result[pair] = None if best is None else _merged(task, evaluation, pair, best)
+        result[pair] = None if best is None else _merged(task, evaluation.schedule, pair, best)
     return result
 
 
-def _some_plans(task: Task, pair: Pair, most: int) -> list[Plan]:
-    """The most promising plans of the merged group: few bytes moved, few iterations, little held for short."""
+Ranked = tuple[list[Plan], ...]
+"""Plans by each of several estimates, the most promising first."""
+
+
+def _ranked_plans(task: Task, pair: Pair) -> Ranked:
+    """Plans of the merged group: by few bytes moved, by few iterations, by little held for short."""
     run = Members(task, merged_layers(task.workload, *pair))
     found = [run.plan(sharing) for sharing in run.chosen()]
     moved = [_moved_bytes(task, plan) for plan in found]
     turns = [plan.group.iterations / plan.group.trips.G for plan in found]
     held = [max(plan.live_bytes) * turn for plan, turn in zip(found, turns, strict=True)]
-    ranked = [np.lexsort(keys)[:most].tolist() for keys in ((turns, moved), (held, moved), (turns, held))]
-    return [found[i] for i in dict.fromkeys(i for best in ranked for i in best)]
+    orders = [np.lexsort(keys).tolist() for keys in ((turns, moved), (held, moved), (turns, held))]
+    return tuple([found[i] for i in order] for order in orders)
+
+
+def _affordable(task: Task, ranked: dict[Pair, Ranked]) -> dict[Pair, list[Plan]]:
+    """As many plans of each pair as can be mapped in the time that there is, and of the last pairs none."""
+    most = affordable(task, MOST_MOVES)
+    chosen: dict[Pair, list[Plan]] = {}
+    for count in (max(PLANS_OF_A_PAIR, PLANS_IN_ALL // len(ranked)), *FEWER_PLANS):
+        chosen = {pair: _distinct(orders, count) for pair, orders in ranked.items()}
+        if len(conditions_of(plan for mine in chosen.values() for plan in mine)) <= most:
+            return chosen
+    taken: dict[Pair, list[Plan]] = {}
+    known: set[Condition] = set()
+    for pair, mine in chosen.items():
+        known.update(conditions_of(mine))
+        if taken and len(known) > most:
+            break
+        taken[pair] = mine
+    return taken
+
+
+def _distinct(orders: Ranked, count: int) -> list[Plan]:
+    return list({id(plan): plan for order in orders for plan in order[:count]}.values())
 
 
 def _moved_bytes(task: Task, plan: Plan) -> float:
@@ -91,9 +135,8 @@ def _home_bytes(task: Task, plan: Plan, tensor: str) -> float:
     return usable * task.machine.instances(home) - (max(plan.live_bytes) if home == structure.fuses else 0)
 
 
-def _merged(task: Task, evaluation: Evaluation, pair: Pair, filled: Filled) -> Evaluation | None:
-    """The schedule with two groups in one; None where it breaks a rule after all."""
-    old = evaluation.schedule
-    groups = tuple(filled.plan.group if group == pair[1] else group for group in old.groups if group != pair[0])
-    schedule = replace(old, groups=groups, mappings={**old.mappings, **to_mappings(task, filled)})
-    return None if violations(schedule) else evaluate(schedule)
+def _merged(task: Task, schedule: Schedule, pair: Pair, filled: Filled) -> Merger | None:
+    """Two groups in one; None where that breaks a rule after all."""
+    mapped = replace(schedule, mappings={**schedule.mappings, **to_mappings(task, filled)})
+    together = mapped.excerpt([filled.plan.group])
+    return None if violations(together) else Merger(evaluate(schedule.excerpt(pair)), evaluate(together))

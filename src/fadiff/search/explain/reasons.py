@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, exp
+from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from fadiff.schedule.barriers import barriers
+from fadiff.schedule.folding import group_kinds, run_kind
 from fadiff.schedule.tiling import group_tiling
-from fadiff.search.driver import Objective, score
+from fadiff.search.driver import EXPONENTS, Objective
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.plans import Members
-from fadiff.search.explain.merging import Pair, merge, merged_layers
+from fadiff.search.explain.merging import Merger, Pair, merge, merged_layers
 from fadiff.search.space import trip_counts
+from fadiff.workload.names import listed
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
-    from fadiff.schedule import Group
+    from fadiff.schedule import Group, Schedule
     from fadiff.workload import Workload
 
 Cause = Literal[
@@ -35,39 +37,75 @@ class Verdict(NamedTuple):
     """A clause without full stop."""
     missing_bytes: int | None = None
     """What the memory that fuses lacks at least, where buffers do not fit whatever the tiles."""
-    merged: Evaluation | None = None
-    """The network with the two merged, the best that a short search finds; None where it finds nothing that fits."""
+    merger: Merger | None = None
+    """The two merged, the best that a short search finds; None where it finds nothing that fits."""
 
 
 _UNKNOWN = Verdict("not searched", "nothing forbids it; the search ended before pricing it (fadiff report prices it)")
+LEFT_OUT = Verdict("not searched", "nothing forbids it; not priced, since there are many and others matter more")
+LONGEST_SPAN = 64
+"""Layers from the first of two groups to the last, up to which pairs are looked at for others that are the same."""
 
 
 def verdicts(evaluation: Evaluation, objective: Objective, *, priced: bool = True) -> dict[Pair, Verdict]:
     """What keeps every two groups apart that an edge joins.
 
     Where nothing forbids to merge them, the best merged group that a short search finds is priced; without `priced`
-    they are told as not searched.
+    they are told as not searched. Pairs that differ in names alone are looked at once; where too many differ, those
+    of the smallest tensors are left out.
     """
     schedule = evaluation.schedule
-    task = Task(schedule.workload, schedule.machine, dtype=np.float64)
+    task, alike = Task(schedule.workload, schedule.machine, dtype=np.float64), alike_pairs(schedule)
+    needs: dict[Pair, _Need] = {}
+    unsuited = _unsuited(task)
+    found = {
+        pair: unsuited or _between(task.workload, *pair) or _broken(task, pair, alike[pair], needs) for pair in alike
+    }
+    free: dict[Pair, float] = {}
+    for pair, verdict in found.items():
+        if verdict is None:
+            free[alike[pair]] = free.get(alike[pair], 0.0) + _handed_over(schedule, pair)
+    ranked = sorted(free, key=lambda pair: -free[pair])
+    merged = merge(task, evaluation, objective, ranked) if priced and ranked else {}
+    compared = {pair: _compared(evaluation, one, objective) for pair, one in merged.items()}
+    otherwise = LEFT_OUT if priced else _UNKNOWN
+    return {pair: verdict or compared.get(alike[pair], otherwise) for pair, verdict in found.items()}
+
+
+def alike_pairs(schedule: Schedule) -> dict[Pair, Pair]:
+    """Every two groups that an unfused edge joins, each with the first such two that are the same but for names."""
     apart = [edge for edge in schedule.workload.edges if not schedule.is_fused(edge)]
     pairs = dict.fromkeys((schedule.group_of[edge.source], schedule.group_of[edge.target]) for edge in apart)
-    found = {pair: _unsuited(task) or _between(task.workload, *pair) or _broken(task, *pair) for pair in pairs}
-    free = [pair for pair, verdict in found.items() if verdict is None]
-    merged = merge(task, evaluation, objective, free) if priced and free else {}
-    compared = {pair: _compared(evaluation, one, objective) for pair, one in merged.items()}
-    return {pair: verdict or compared.get(pair, _UNKNOWN) for pair, verdict in found.items()}
+    kind_of = dict(zip((id(group) for group in schedule.groups), group_kinds(schedule), strict=True))
+    first: dict[object, Pair] = {}
+    found: dict[Pair, Pair] = {}
+    for pair in pairs:
+        names = merged_layers(schedule.workload, *pair)
+        kind: object = pair
+        if len(names) <= LONGEST_SPAN:
+            kind = *(kind_of[id(group)] for group in pair), run_kind(schedule.workload, names)
+        found[pair] = first.setdefault(kind, pair)
+    return found
 
 
-def _compared(evaluation: Evaluation, merged: Evaluation | None, objective: Objective) -> Verdict:
+def _handed_over(schedule: Schedule, pair: Pair) -> float:
+    """Values that go from one group to another in all runs."""
+    sources = {edge.source for name in pair[1].layers for edge in schedule.workload.producers[name]}
+    layers = [schedule.workload[name] for name in pair[0].layers if name in sources]
+    return sum(layer.stored_words * layer.repeat for layer in layers)
+
+
+def _compared(evaluation: Evaluation, merger: Merger | None, objective: Objective) -> Verdict:
     """What merging two groups would gain or cost."""
-    if merged is None:
+    if merger is None:
         return Verdict("capacity", "no tiles were found that fit beside its buffers")
-    change = exp(score(merged, objective) - score(evaluation, objective)) - 1
+    energy_pj, cycles = merger.changed(evaluation)
+    a, b = EXPONENTS[objective]
+    change = (energy_pj / evaluation.energy_pj) ** a * (cycles / evaluation.cycles) ** b - 1
     told = f"fused, the {objective} would be about {abs(change):.2%}"
     if change < 0:
-        return Verdict("not searched", f"{told} lower: search longer", merged=merged)
-    return Verdict("no gain", f"{told} higher", merged=merged)
+        return Verdict("not searched", f"{told} lower: search longer", merger=merger)
+    return Verdict("no gain", f"{told} higher", merger=merger)
 
 
 def _unsuited(task: Task) -> Verdict | None:
@@ -82,36 +120,48 @@ def _unsuited(task: Task) -> Verdict | None:
 
 def _between(workload: Workload, source: Group, target: Group) -> Verdict | None:
     """Which layers run between two groups."""
-    members = source.layers + target.layers
-    between = [name for name in merged_layers(workload, source, target) if name not in members]
+    members = frozenset(source.layers + target.layers)
+    names = merged_layers(workload, source, target)
+    between = [name for name in names if name not in members]
     if not between:
         return None
-    if forced := _on_the_way(workload, members):
-        told = ", ".join(name for name in between if name in forced)
+    if forced := _on_the_way(workload, names, members):
+        told = listed([name for name in between if name in forced])
         return Verdict("order", f"{told} must run between them")
     verb = "runs" if len(between) == 1 else "run"
-    return Verdict("order", f"{', '.join(between)} {verb} between them, and only neighbours are fused")
+    return Verdict("order", f"{listed(between)} {verb} between them, and only neighbours are fused")
 
 
-def _on_the_way(workload: Workload, members: Sequence[str]) -> set[str]:
-    """Layers outside two groups that read one of their tensors, over any number of layers, and feed one of them."""
+def _on_the_way(workload: Workload, names: Sequence[str], members: frozenset[str]) -> set[str]:
+    """Layers outside two groups that read one of their tensors, over any number of layers, and feed one of them.
+
+    They are among those from the first member to the last in topological order, `names`.
+    """
     after, before = set(members), set(members)
-    for name in workload.topological:
+    for name in names:
         if any(edge.source in after for edge in workload.producers[name]):
             after.add(name)
-    for name in reversed(workload.topological):
+    for name in reversed(names):
         if any(edge.target in before for edge in workload.consumers[name]):
             before.add(name)
-    return (after & before) - set(members)
+    return (after & before) - members
 
 
-def _broken(task: Task, source: Group, target: Group) -> Verdict | None:
-    """Which rule the merged group breaks, whatever the trip counts and mappings."""
-    names = merged_layers(task.workload, source, target)
+class _Need(NamedTuple):
+    """What the buffers of a merged group need at least, and whether it can be cut."""
+
+    smallest_bytes: int
+    can_be_cut: bool
+
+
+def _broken(task: Task, pair: Pair, like: Pair, needs: dict[Pair, _Need]) -> Verdict | None:
+    """Which rule the merged group breaks, whatever the trip counts and mappings; `needs` are those known of pairs."""
+    names = merged_layers(task.workload, *pair)
     run = Members(task, names)
     if barred := [edge for edge in run.fused if not edge.fusible]:
         told = dict.fromkeys(
-            f"{edge.target} cannot read {edge.source} on chip: {edge.reason or 'the network says so'}"
+            f"{listed([edge.target])} cannot read {listed([edge.source])} on chip: "
+            f"{edge.reason or 'the network says so'}"
             for edge in barred
         )
         return Verdict("not fusible", "; ".join(told))
@@ -120,13 +170,16 @@ def _broken(task: Task, source: Group, target: Group) -> Verdict | None:
     if not run.may_be_group:
         feeding = {edge.source for edge in run.fused}
         loose = [name for name in names[:-1] if name not in feeding]
-        return Verdict("one sink", f"{', '.join(loose)} would not lead to {names[-1]} inside the group")
-    smallest, memory = smallest_bytes(run), task.machine.fused_in()
+        return Verdict("one sink", f"{listed(loose)} would not lead to {listed(names[-1:])} inside the group")
+    if like not in needs:
+        smallest = smallest_bytes(run)
+        needs[like] = _Need(smallest, run.tiling.trips.shape[1] > 1 or smallest < run.live.max())
+    (smallest, can_be_cut), memory = needs[like], task.machine.fused_in()
     if memory is None or smallest <= memory.usable_bytes:
         return None
     needed = f"its buffers need {smallest:,} bytes of {memory.name} at least, {memory.usable_bytes:,} are there"
     missing = ceil(smallest - memory.usable_bytes)
-    if run.tiling.trips.shape[1] > 1 or smallest < run.live.max():
+    if can_be_cut:
         return Verdict("capacity", needed, missing)
     cause, reason = _uncut(run)
     return Verdict(cause, f"it cannot be tiled ({reason}), and {needed}", missing)

@@ -92,7 +92,7 @@ const BAR_NAME = 200;
 
 function layerBars() {
   let view = "both";
-  let order = "largest";
+  let order = "cost";
   let all = data.layers.length <= SHOWN_BARS + 6;
   const place = h("div");
   const key = h("div");
@@ -101,7 +101,8 @@ function layerBars() {
     const sum = data.layers.reduce((a, l) => a + total(l), 0);
     const most = Math.max(...data.layers.map((l) => (lanes ? Math.max(...parts(l).map((p) => p[2])) : total(l)))) || 1;
     let rows = data.execution_order.map((i) => data.layers[i]);
-    if (order === "largest") rows = [...rows].sort((a, b) => total(b) - total(a));
+    if (order === "cost") rows.sort((a, b) => b.cost_share - a.cost_share);
+    if (order === "largest") rows.sort((a, b) => total(b) - total(a));
     const hidden = all ? 0 : rows.length - SHOWN_BARS;
     if (hidden > 0) rows = rows.slice(0, SHOWN_BARS);
     const made = table(
@@ -115,6 +116,8 @@ function layerBars() {
         },
         { title: "Total", of: (l) => show(total(l)).replace(" cycles", ""), n: true },
         { title: "Share", of: (l) => percent(sum ? total(l) / sum : 0), n: true, class: "optional" },
+        { title: "Cost", of: (l) => percent(l.cost_share), n: true },
+        { title: "PE use", of: peUse, n: true, class: "optional" },
         { title: "Bound by", of: (l) => bound(l.bound_by), class: "optional" },
       ],
       rows,
@@ -139,7 +142,9 @@ function layerBars() {
   draw();
   return figure({
     title: "Layer by layer",
-    note: "All repeats of a layer together. In the view by cycles, the longest bar of a layer is the one that sets its time.",
+    note:
+      "All repeats of a layer together. Cost: its share of the network's energy and time, the mean of both. PE use: the share of " +
+      "multipliers that work while it computes. In the view by cycles, the longest bar of a layer is the one that sets its time.",
     controls: [
       segments(
         "What the bars show",
@@ -149,7 +154,7 @@ function layerBars() {
           draw();
         },
       ),
-      segments("Order", { largest: "Largest first", execution: "In order" }, (chosen) => {
+      segments("Order", { cost: "Costly first", largest: "Longest", execution: "In order" }, (chosen) => {
         order = chosen;
         draw();
       }),
@@ -157,6 +162,14 @@ function layerBars() {
     body: [key, place],
   });
 }
+
+/* The multipliers that work while a layer computes; a tooltip says what the others lack. */
+const peUse = (l) =>
+  l.macs ? h("span", { class: l.pe_use < 0.5 ? "worse" : null, tip: () => idleWords(l).join("\n") }, percent(l.pe_use)) : "";
+const idleWords = (l) => [
+  `${percent(l.pe_use)} of the multipliers work while ${cutName(l.name)} computes`,
+  ...l.idle.map(([share, sentence]) => `${percent(share)} idle: ${sentence}`),
+];
 
 const barSvg = (marks, tip) =>
   s("svg", { viewBox: "0 0 1000 16", preserveAspectRatio: "none", "aria-hidden": "true", tip }, marks);

@@ -124,9 +124,14 @@ function layerChanges(compare) {
   );
 }
 
+const EDGES_LISTED = 40;
 function groupChanges(compare) {
   const told = (shared) => (shared === null ? "—" : Object.keys(shared).length ? trips(shared) : "no shared loops");
-  const edges = (list) => list.map(([a, b]) => `${a} → ${b}`).join(", ") || "none";
+  const edges = (list) =>
+    list
+      .slice(0, EDGES_LISTED)
+      .map(([a, b]) => `${cutName(a)} → ${cutName(b)}`)
+      .join(", ") + (list.length > EDGES_LISTED ? ` and ${exact(list.length - EDGES_LISTED)} more` : "") || "none";
   return h(
     "div",
     { class: "card-block" },

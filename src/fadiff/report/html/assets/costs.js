@@ -19,14 +19,20 @@ const energyShares = () => [
   ...computeParts(data.summary.totals).map((part) => [...part, energy]),
   ...inwards.map(({ name }) => [memoryFill.get(name), name, data.summary.totals.memory_energy_pj[name], energy]),
 ];
+/* What binds, by time; where computing does, apart what multiplies and what lanes without work take. */
 function timeShares() {
-  return BINDING.map(([term, fill]) => [
-    fill,
-    term,
-    data.layers.reduce((sum, l) => sum + (l.bound_by === term ? l.cycles * l.repeat : 0), 0),
-    (v) => count(v) + " cycles",
-  ]);
+  const cycles = (v) => count(v) + " cycles";
+  const sum = (term, of) => data.layers.reduce((all, l) => all + (l.bound_by === term ? of(l) * l.repeat : 0), 0);
+  return BINDING.flatMap(([term, fill]) =>
+    term === data.terms[0]
+      ? [
+          [fill, "multiplying", sum(term, (l) => l.cycles * l.utilization), cycles],
+          [IDLE_FILL, "lanes without work", sum(term, (l) => l.cycles * (1 - l.utilization)), cycles],
+        ]
+      : [[fill, term, sum(term, (l) => l.cycles), cycles]],
+  );
 }
+const IDLE_FILL = "color-mix(in oklab, var(--mac) 35%, var(--surface))";
 
 function totalBar(title, parts) {
   const sum = parts.reduce((total, [, , value]) => total + value, 0) || 1;

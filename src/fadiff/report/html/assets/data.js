@@ -1,6 +1,58 @@
 /* The data of the page, and one name and one colour for each memory, resource and tensor, wherever it is shown. */
 
-const data = JSON.parse(byId("data").textContent);
+const data = unfolded(JSON.parse(byId("data").textContent));
+
+/* Layers and groups that are the same but for names stand in the data once: names and kinds are put together here. */
+function unfolded(data) {
+  const names = data.layers.map(([name]) => name);
+  const layers = data.layers.map(([name, kind, group, from]) => {
+    const { ports, ...common } = data.layer_kinds[kind];
+    const inputs = from.map((n, i) => ({ from: n === null ? null : names[n], port: ports[i] }));
+    return { ...common, name, alike: kind, group, inputs };
+  });
+  const groups = data.groups.map(([members, kind, colour]) => ({
+    ...data.group_kinds[kind],
+    layers: members.map((n) => names[n]),
+    members,
+    kind,
+    colour,
+  }));
+  const edges = data.edges.map(([source, target, port, fused]) => {
+    const ends = { source: names[source], target: names[target] };
+    return { ...ends, port, fused, bytes: layers[source].stored_bytes };
+  });
+  const points = layers.filter((layer) => layer.roofline).map(({ roofline, name }) => ({ ...roofline, layer: name }));
+  const blank = { layer: null, tile_bytes: null, times: null, instances: null, words: [], note: "", indent: 0 };
+  const nests = data.nests.map((nest) => nest && { ...nest, lines: nest.lines.map((line) => ({ ...blank, ...line })) });
+  return {
+    ...data,
+    layers,
+    groups,
+    edges,
+    nests,
+    execution_order: groups.flatMap((group) => group.members),
+    roofline: { ...data.roofline, points },
+    timeline: { ...data.timeline, groups: spansOf(layers, groups) },
+  };
+}
+
+/* When each layer runs and what is in the memories then: all turns of a layer laid end to end, repeats included. */
+function spansOf(layers, groups) {
+  let at = 0;
+  return groups.map((group, number) => {
+    const start_cycles = at;
+    const spans = group.members.map((n) => {
+      const { name, repeat, bound_by, bytes, held } = layers[n];
+      const cycles = layers[n].cycles * repeat;
+      const named = ([kind, tensor, member, size]) => ({ kind, tensor, layer: group.layers[member], bytes: size });
+      const parts = Object.fromEntries(Object.entries(held).map(([memory, some]) => [memory, some.map(named)]));
+      const span = { layer: name, start_cycles: at, cycles, bound_by, bytes, held: parts };
+      at += cycles;
+      return span;
+    });
+    return { ...group, group: number, start_cycles, spans };
+  });
+}
 const layerNumber = new Map(data.layers.map((layer, i) => [layer.name, i]));
 
 /* Memories, outermost first. After eight hues they come again, darker on light ground and lighter on dark. */
@@ -60,8 +112,12 @@ const trips = (counts) =>
   Object.entries(counts)
     .map(([loop, n]) => loop + n)
     .join(" ");
+const readsOf = (layer) =>
+  layer.inputs
+    .map((i) => (i.from === null ? "network input" : cutName(i.from)) + (i.port === "weight" ? " (weight)" : ""))
+    .join(", ");
 /* A name that opens its layer; `words` stand for a name that is too long for its place. */
-const layerLink = (name, words = name) =>
+const layerLink = (name, words = cutName(name)) =>
   h(
     "button",
     {

@@ -10,20 +10,58 @@ function openDetails(number, from) {
   if (from && !byId("details").contains(from)) opener = from;
   openLayer = number;
   document.querySelectorAll(".node.open").forEach((node) => node.classList.remove("open"));
-  document.querySelectorAll(`.node[data-layer="${number}"]`).forEach((node) => node.classList.add("open"));
+  document.querySelectorAll(nodeOf(number)).forEach((node) => node.classList.add("open"));
+  showPanel([detailsHead(layer, number), detailsBody(layer)]);
+}
+
+/* A box of the graph: the layer that it stands for, or a list of its layers. */
+const LISTED = 300;
+function openNode(number, from) {
+  const members = data.nodes[number];
+  if (members.length === 1) return openDetails(members[0], from);
+  opener = from;
+  openLayer = members[0];
+  const layers = members.map((n) => data.layers[n]);
+  const sum = (of) => layers.reduce((total, layer) => total + of(layer) * layer.repeat, 0);
+  const facts = [
+    ["Energy", energy(sum((l) => l.energy_pj))],
+    ["Cycles", exact(sum((l) => l.cycles))],
+    ["Kinds", plural(new Set(layers.map((l) => l.alike)).size, "different layer")],
+  ];
+  const more = layers.length - LISTED;
+  showPanel([
+    h("header", null, h("div", { class: "nav" }, closeButton()), h("h2", { id: "details-title" }, plural(layers.length, "layer"))),
+    h("div", { class: "facts single" }, h("div", null, factList(null, facts))),
+    table(
+      [
+        { title: "Layer", of: (l) => layerLink(l.name), head: true },
+        { title: "Shape", of: (l) => l.shape },
+        { title: "Energy", of: (l) => energy(l.energy_pj * l.repeat), n: true },
+        { title: "Cycles", of: (l) => count(l.cycles * l.repeat), n: true },
+      ],
+      layers.slice(0, LISTED),
+      {},
+    ),
+    more > 0 && h("p", { class: "note" }, `And ${exact(more)} more: the table of layers has all of them.`),
+  ]);
+}
+
+function showPanel(content) {
   const panel = byId("details");
   panel.replaceChildren();
-  make(panel, null, [detailsHead(layer, number), detailsBody(layer)]);
+  make(panel, null, content);
   panel.hidden = false;
   panel.scrollTop = 0;
   panel.focus();
 }
+const closeButton = () =>
+  h("button", { type: "button", class: "tool", "aria-label": "Close", title: "Close (Esc)", onclick: closeDetails }, "✕");
 
 function closeDetails() {
   if (byId("details").hidden) return;
   byId("details").hidden = true;
   document.querySelectorAll(".node.open").forEach((node) => node.classList.remove("open"));
-  const node = document.querySelector(`.graph.shown .node[data-layer="${openLayer}"]`);
+  const node = document.querySelector(".graph.shown " + nodeOf(openLayer));
   const back = opener && opener.isConnected ? opener : node;
   if (back && back.closest(".graph")) {
     document
@@ -58,11 +96,7 @@ function detailsHead(layer, number) {
       { class: "nav" },
       go("Previous layer", "←", at - 1),
       go("Next layer", "→", at + 1),
-      h(
-        "button",
-        { type: "button", class: "tool", "aria-label": "Close", title: "Close (Esc)", onclick: closeDetails },
-        "✕",
-      ),
+      closeButton(),
     ),
     h("h2", { id: "details-title" }, layer.name),
     h(
@@ -77,20 +111,18 @@ function detailsHead(layer, number) {
 
 function detailsBody(layer) {
   const span = data.timeline.groups[layer.group].spans.find((one) => one.layer === layer.name);
-  const lines = ofLayer(data.nests[layer.group], layer.name);
+  const { lines, like } = nestOf(layer);
   const tiles = lines.filter((line) => line.layer && line.tile_bytes !== null);
   const facts = [
     ["Energy", energy(layer.energy_pj)],
     ["Cycles", exact(layer.cycles)],
     ["Bound by", layer.bound_by],
+    ["Cost", `${percent(layer.cost_share)} of the network's energy and time`],
     layer.macs && ["MACs in use", percent(layer.utilization)],
+    layer.macs && ["While computing", `${percent(layer.pe_use)} of the multipliers work`],
+    ...layer.idle.map(([share, sentence], i) => [i ? "" : "Idle", `${percent(share)}: ${sentence}`]),
     layer.macs && ["MACs", exact(layer.macs)],
-    [
-      "Reads",
-      layer.inputs
-        .map((i) => (i.from === null ? "network input" : i.from) + (i.port === "weight" ? " (weight)" : ""))
-        .join(", "),
-    ],
+    ["Reads", readsOf(layer)],
     layer.epilogue.length && ["Then", layer.epilogue.join(", ")],
     ["Stores", `${layer.stored.join(" × ")} (${bytes(layer.stored_bytes)})`],
   ].filter(Boolean);
@@ -118,7 +150,8 @@ function detailsBody(layer) {
     h("h3", null, "Traffic"),
     trafficTable(layer),
     h("h3", null, "Loop nest"),
-    scrolling(nestTable(lines), `Loop nest of ${layer.name}`),
+    like && h("p", { class: "note" }, "That of ", layerLink(like), ", which differs in names alone."),
+    lines.length ? scrolling(nestTable(lines), `Loop nest of ${layer.name}`) : h("p", { class: "note" }, NEST_LEFT_OUT),
   ];
 }
 
@@ -173,7 +206,7 @@ function termBars(layer) {
   const most = Math.max(...TERMS.map(([term]) => layer.cycles_by_term[term])) || 1;
   return table(
     [
-      { title: "Resource", of: ([term]) => term, head: true },
+      { title: "Resource", of: ([term]) => term, head: true, class: "resource" },
       {
         title: "",
         of: ([term, fill]) =>

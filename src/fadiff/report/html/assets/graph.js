@@ -89,7 +89,7 @@ function startGraph() {
       paint,
     ),
   );
-  byId("graph-legend").append(
+  make(byId("graph-legend"), null, [
     h("span", { class: "item" }, h("span", { class: "stroke", style: { "--fill": "var(--chip)" } }), "kept on chip"),
     h(
       "span",
@@ -98,25 +98,32 @@ function startGraph() {
       `through ${first.name}`,
     ),
     h("span", { class: "item" }, "Wide lines are large tensors. Arrow keys move, Enter opens a layer."),
-  );
+    data.nodes.length < data.layers.length &&
+      h("span", { class: "item" }, "A box with another behind it stands for many layers: open it for their list."),
+  ]);
   byId("graph-legend").after(dataTable("Layers", layerTable, "Table of layers"), edgeTable());
   for (const picture of Object.values(pictures)) if (picture) equip(picture);
   startPanning(view, zoom);
 }
 
+/* The box of each layer, and all boxes in execution order. */
+const boxOf = new Map(data.nodes.flatMap((members, node) => members.map((n) => [n, node])));
+const nodeOrder = [...new Set(data.execution_order.map((n) => boxOf.get(n)))];
+const nodeOf = (layer) => `.node[data-node="${boxOf.get(layer)}"]`;
+
 function equip(picture) {
   const nodes = [...picture.querySelectorAll(".node")];
   nodes.forEach((node) => {
-    const layer = data.layers[node.dataset.layer];
-    tips.set(node, () => nodeTip(layer));
+    tips.set(node, () => nodeTip(data.nodes[node.dataset.node]));
   });
   picture.querySelectorAll(".edge").forEach((element) => {
     const edge = data.edges[element.dataset.edge];
     const where =
       (edge.fused ? "kept on chip" : `through ${first.name}`) + (edge.port === "input" ? "" : `, as ${edge.port}`);
-    tips.set(element, () => `${edge.source} → ${edge.target}\n${bytes(edge.bytes)} ${where}`);
+    const more = element.dataset.more ? `, and ${plural(Number(element.dataset.more), "more tensor")}` : "";
+    tips.set(element, () => `${cutName(edge.source)} → ${cutName(edge.target)}\n${bytes(edge.bytes)} ${where}${more}`);
   });
-  const open = (node) => openDetails(Number(node.dataset.layer), node);
+  const open = (node) => openNode(Number(node.dataset.node), node);
   picture.addEventListener("click", (event) => {
     const node = event.target.closest(".node");
     if (node && !picture.parentElement.classList.contains("dragged")) open(node);
@@ -138,10 +145,9 @@ function equip(picture) {
 
 /* Left and right follow the execution order, up and down go to the nearest layer there. */
 function neighbour(nodes, node, key) {
-  const order = data.execution_order;
-  const at = order.indexOf(Number(node.dataset.layer));
-  const along = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: order.length - 1 }[key];
-  if (along !== undefined) return nodes[order[along]];
+  const at = nodeOrder.indexOf(Number(node.dataset.node));
+  const along = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: nodeOrder.length - 1 }[key];
+  if (along !== undefined) return nodes[nodeOrder[along]];
   if (key !== "ArrowDown" && key !== "ArrowUp") return undefined;
   const [x, y] = middle(node);
   const ways = nodes
@@ -155,7 +161,10 @@ function middle(node) {
   return [box.left + box.width / 2, box.top + box.height / 2];
 }
 
-function nodeTip(layer) {
+function nodeTip(members) {
+  const layer = data.layers[members[0]];
+  if (members.length > 1)
+    return `${plural(members.length, "layer")}\n${cutName(layer.name)} … ${cutName(data.layers[members.at(-1)].name)}`;
   const alone = data.groups[layer.group].layers.length === 1;
   return [
     layer.name,
@@ -171,15 +180,16 @@ function paint(by) {
     by
   ];
   const most = value ? Math.max(...data.layers.map(value)) || 1 : 1;
+  const mean = (layers) => layers.reduce((sum, layer) => sum + value(layer), 0) / layers.length;
   document.querySelectorAll(".graph .node").forEach((node) => {
-    const layer = data.layers[node.dataset.layer];
+    const layers = data.nodes[node.dataset.node].map((n) => data.layers[n]);
     node.style.removeProperty("--fill");
     node.style.setProperty("--text", by === "group" ? "" : "var(--ink)");
     if (value) {
-      const share = Math.sqrt(value(layer) / most);
+      const share = Math.sqrt(mean(layers) / most);
       node.style.setProperty("--fill", `color-mix(in oklab, var(--away) ${Math.round(72 * share)}%, var(--surface))`);
     } else if (by === "bound")
-      node.style.setProperty("--fill", `color-mix(in oklab, ${termFill.get(layer.bound_by)} 45%, var(--surface))`);
+      node.style.setProperty("--fill", `color-mix(in oklab, ${termFill.get(layers[0].bound_by)} 45%, var(--surface))`);
   });
 }
 
@@ -220,14 +230,13 @@ const layerTable = () =>
       { title: "Shape", of: (l) => l.shape },
       {
         title: "Reads",
-        of: (l) =>
-          l.inputs
-            .map((i) => (i.from === null ? "network input" : i.from) + (i.port === "weight" ? " (weight)" : ""))
-            .join(", "),
+        of: readsOf,
       },
       { title: "MACs", of: (l) => count(l.macs * l.repeat), n: true },
       { title: "Energy", of: (l) => energy(l.energy_pj * l.repeat), n: true },
       { title: "Cycles", of: (l) => count(l.cycles * l.repeat), n: true },
+      { title: "Cost", of: (l) => percent(l.cost_share), n: true },
+      { title: "PE use", of: peUse, n: true },
       { title: "Bound by", of: (l) => bound(l.bound_by) },
     ],
     data.execution_order.map((i) => data.layers[i]),
@@ -239,8 +248,8 @@ const edgeTable = () =>
     () =>
       table(
         [
-          { title: "From", of: (e) => e.source, head: true },
-          { title: "To", of: (e) => e.target },
+          { title: "From", of: (e) => cutName(e.source), head: true },
+          { title: "To", of: (e) => cutName(e.target) },
           { title: "Port", of: (e) => e.port },
           { title: "Size", of: (e) => bytes(e.bytes), n: true },
           { title: "Where", of: (e) => (e.fused ? "kept on chip" : `through ${first.name}`) },

@@ -22,7 +22,16 @@ function shortened(name, room, { fontWeight, fontSize, fontFamily }) {
   return cut(least);
 }
 
-/* The same in the page's own font. */
+/* A name in a sentence or a cell: its middle is left out where it is very long. A tooltip has the whole of it. */
+const NAME_LENGTH = 72;
+function cutName(name) {
+  const signs = [...name];
+  if (signs.length <= NAME_LENGTH) return name;
+  const head = Math.floor(NAME_LENGTH / 3);
+  return signs.slice(0, head).join("") + "…" + signs.slice(head + 1 - NAME_LENGTH).join("");
+}
+
+/* As much as fits, in the page's own font. */
 const fitted = (name, room, fontSize = "12px") =>
   shortened(name, room, { fontWeight: 400, fontSize, fontFamily: getComputedStyle(document.body).fontFamily });
 
@@ -33,6 +42,8 @@ function fitNames(picture) {
   const box = names[0].parentElement.querySelector(".box");
   const room = box.width.baseVal.value - Number(names[0].getAttribute("x")) - 5;
   const font = getComputedStyle(names[0]);
-  for (const name of names)
-    name.textContent = shortened(data.layers[name.parentElement.dataset.layer].name, room, font);
+  for (const name of names) {
+    const members = data.nodes[name.parentElement.dataset.node];
+    if (members.length === 1) name.textContent = shortened(data.layers[members[0]].name, room, font);
+  }
 }

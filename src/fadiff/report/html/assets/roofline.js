@@ -23,7 +23,8 @@ function rooflineFigure() {
     title: "Roofline",
     note:
       "MACs per cycle against MACs per byte of a memory. Layers on the roof are as fast as that memory and the " +
-      "multipliers allow; others hold back those below it. Larger marks take more time.",
+      "multipliers allow; others hold back those below it. Larger marks take more time. Together: " +
+      stopped(roof.network.why),
     controls:
       limited.length > 1 &&
       selection("Memory", limited, (i) => {
@@ -35,7 +36,7 @@ function rooflineFigure() {
     data: dataTable("Roofline", () =>
       table(
         [
-          { title: "Layer", of: (p) => p.layer, head: true },
+          { title: "Layer", of: (p) => layerLink(p.layer), head: true },
           ...memories.map((memory, i) => ({
             title: `MACs per byte of ${memory.name}`,
             of: (p) => (p.macs_per_byte[i] === null ? "none moved" : significant(p.macs_per_byte[i])),
@@ -45,6 +46,7 @@ function rooflineFigure() {
           { title: `roof of ${first.name}`, of: (p) => significant(p.attainable_macs_per_cycle[0]), n: true },
           { title: "mapped", of: (p) => significant(p.mapped_macs_per_cycle), n: true },
           { title: "Bound by", of: (p) => bound(p.bound_by) },
+          { title: "Why not more", of: (p) => p.why, class: "sentence" },
         ],
         roof.points,
         { class: "wide" },
@@ -123,6 +125,7 @@ function pointTip(p, memory) {
     `${significant(p.attained_macs_per_cycle)} of ${significant(p.attainable_macs_per_cycle[memory])} attainable MACs/cycle`,
     intensity === null ? `does not touch ${name}` : `${significant(intensity)} MACs per byte of ${name}`,
     `mapped to ${significant(p.mapped_macs_per_cycle)} multipliers, bound by ${p.bound_by}`,
+    stopped(p.why[0].toUpperCase() + p.why.slice(1)),
     `${percent(p.share_of_cycles)} of the time`,
   ].join("\n");
 }

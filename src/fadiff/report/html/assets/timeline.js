@@ -125,7 +125,7 @@ function drawTimeline(timeline, memory, width, scale) {
       ),
     );
     for (const [span, from, to] of edges) parts.push(...column(span, memory, from, to, y, areaTop, boundTall));
-    if (begin > 0)
+    if (begin > 0 && x1 - x0 > 5)
       parts.push(
         s("line", {
           class: "base",
@@ -244,9 +244,7 @@ function spanTip(span, memory) {
 }
 
 function groupTip(group, memory) {
-  const reason = data.why_not.find(
-    (entry) => group.layers.includes(entry.source) && !group.layers.includes(entry.target),
-  );
+  const reason = reasonFor.get(group.group);
   return [
     `Group ${group.group + 1}: ${plural(group.layers.length, "layer")}`,
     `${group.layers[0]}${group.layers.length > 1 ? " … " + group.layers[group.layers.length - 1] : ""}`,
