@@ -161,7 +161,7 @@ def test_order_where_a_branch_only_stands_between():
     workload = network(
         mac("a", "N4 K4 C2"), mac("c", "N4 K4 C2"), mac("b", "N4 K4 C4", "a"), mac("d", "N4 K2 C8", "b", "c")
     )
-    assert reasons(workload)["a b"] == ("order", "c runs between them: only groups that follow each other were tried as one")
+    assert reasons(workload)["a b"] == ("order", "c runs between them: only groups in a row were tried as one")
 
 
 def test_no_gain_where_fusion_would_cost_more():

@@ -129,7 +129,7 @@ def _between(workload: Workload, source: Group, target: Group) -> Verdict | None
         told = listed([name for name in between if name in forced])
         return Verdict("order", f"{told} must run between them")
     verb = "runs" if len(between) == 1 else "run"
-    return Verdict("order", f"{listed(between)} {verb} between them: only groups that follow each other were tried as one")
+    return Verdict("order", f"{listed(between)} {verb} between them: only groups in a row were tried as one")
 
 
 def _on_the_way(workload: Workload, names: Sequence[str], members: frozenset[str]) -> set[str]:
