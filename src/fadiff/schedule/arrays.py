@@ -14,7 +14,7 @@ import numpy as np
 from fadiff.schedule.ir import SHARED_LOOPS, Mapping, Schedule
 from fadiff.schedule.namespace import namespace
 from fadiff.schedule.tiling import Tiling, group_tiling, inner_edges, shared_dim
-from fadiff.workload import DIMS, Dims
+from fadiff.workload import DIMS, Dims, Workload
 from fadiff.workload.vector_ops import vector_operations
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule.ir import Group
-    from fadiff.workload import Layer, Workload
 
 
 class LayerArrays(NamedTuple):
@@ -139,11 +138,12 @@ def pack_layers(given: Workload | Schedule) -> LayerArrays:
     )
 
 
-def pack_edges(workload: Workload, layers: Sequence[Layer] | None = None) -> EdgeArrays:
-    """The edges at all layers, or at some, numbered as ``workload.edges`` lists them."""
-    number = {id(edge): i for i, edge in enumerate(workload.edges)}
-    arriving = [workload.producers[layer.name] for layer in layers or workload.layers]
-    leaving = [workload.consumers[layer.name] for layer in layers or workload.layers]
+def pack_edges(given: Workload | Schedule) -> EdgeArrays:
+    """The edges of a workload, or those at the layers that a schedule runs, numbered as its `edges` lists them."""
+    workload = given if isinstance(given, Workload) else given.workload
+    number = {id(edge): i for i, edge in enumerate(given.edges)}
+    arriving = [workload.producers[layer.name] for layer in given.layers]
+    leaving = [workload.consumers[layer.name] for layer in given.layers]
     fan_in, fan_out = max(1, *map(len, arriving)), max(1, *map(len, leaving))
 
     def padded(rows: list[list[int]], width: int, fill: int) -> list[list[int]]:
@@ -152,7 +152,7 @@ def pack_edges(workload: Workload, layers: Sequence[Layer] | None = None) -> Edg
     def per_edge(values: list[list[int]]) -> Array:
         return _columns(padded(values, fan_in, 0))
 
-    none = len(workload.edges)
+    none = len(given.edges)
     return EdgeArrays(
         arriving=_integers(padded([[number[id(e)] for e in edges] for edges in arriving], fan_in, none)),
         input_channels=per_edge([[e.channels for e in edges] for edges in arriving]),
@@ -313,8 +313,8 @@ def pack_schedule(schedule: Schedule) -> PackedSchedule:
         last_use[index[edge.source]] = max(last_use[index[edge.source]], schedule.position[edge.target])
     shared, rank, tile, buffer, retained = zip(*(columns[name] for name in names), strict=True)
     fusion = fuse(
-        pack_edges(workload, schedule.layers),
-        sigma=_numbers([float(schedule.is_fused(edge)) for edge in workload.edges]),
+        pack_edges(schedule),
+        sigma=_numbers([float(schedule.is_fused(edge)) for edge in schedule.edges]),
         shared=_columns(shared),
         shared_rank=_columns(rank),
         tile=_columns(tile),

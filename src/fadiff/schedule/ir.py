@@ -163,14 +163,13 @@ class Schedule:
 
     def __post_init__(self) -> None:
         listed = [name for group in self.groups for name in group.layers]
-        known = {layer.name for layer in self.workload.layers}
         for name in listed:
-            if name not in known:
+            if name not in self.workload:
                 raise ScheduleError(f"groups name {name!r}, which is not a layer of workload {self.workload.name!r}")
         if len(set(listed)) < len(listed):
             twice = next(name for name in listed if listed.count(name) > 1)
             raise ScheduleError(f"groups list layer {twice!r} twice: list every layer once")
-        if not self.is_excerpt and (missing := sorted(known - set(listed))):
+        if not self.is_excerpt and (missing := sorted({layer.name for layer in self.workload.layers} - set(listed))):
             raise ScheduleError(f"groups leave out {', '.join(map(repr, missing))}: list every layer once")
         macs = {layer.name for layer in self.layers if layer.is_mac}
         if missing := sorted(macs - set(self.mappings)):
@@ -187,20 +186,31 @@ class Schedule:
                     f"{len(mapping.orders)} memories; {self.machine.name} has {nodes} and {memories}"
                 )
 
-    def excerpt(self, groups: Sequence[Group]) -> "Schedule":
-        """Some groups of the schedule, or others of the same layers, priced as they are beside all others.
+    def excerpt(self, groups: Sequence[Group], mappings: MappingOf[str, Mapping] | None = None) -> "Schedule":
+        """Some groups of the schedule, or others of its layers, perhaps with other mappings: priced beside all others.
 
         What a layer costs depends on its group, and on whether a layer of another one reads its output: so all of it
         is there but the cost of the other groups.
         """
-        names = [name for group in groups for name in group.layers]
-        mappings = {name: self.mappings[name] for name in names if name in self.mappings}
-        return replace(self, groups=tuple(groups), mappings=mappings, bound=None, is_excerpt=True)
+        given = self.mappings if mappings is None else mappings
+        mine = {name: given[name] for group in groups for name in group.layers if name in given}
+        return replace(self, groups=tuple(groups), mappings=mine, bound=None, is_excerpt=True)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The layers that the groups run, in the workload's order."""
-        return tuple(layer for layer in self.workload.layers if layer.name in self.group_of)
+        if not self.is_excerpt:
+            return self.workload.layers
+        return tuple(self.workload[name] for name in sorted(self.group_of, key=self.workload.number.__getitem__))
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The edges of the workload at these layers."""
+        if not self.is_excerpt:
+            return self.workload.edges
+        ends = self.workload.producers, self.workload.consumers
+        # A layer may read a tensor twice, over edges that are equal.
+        return tuple({id(e): e for layer in self.layers for edges in ends for e in edges[layer.name]}.values())
 
     @cached_property
     def group_of(self) -> dict[str, Group]:
@@ -222,7 +232,7 @@ class Schedule:
     @cached_property
     def fused_edges(self) -> tuple[Edge, ...]:
         """Edges whose tensor stays on chip."""
-        return tuple(edge for edge in self.workload.edges if self.is_fused(edge))
+        return tuple(edge for edge in self.edges if self.is_fused(edge))
 
     def is_fused(self, edge: Edge) -> bool:
         """Whether a tensor stays on chip: both ends are in one group."""

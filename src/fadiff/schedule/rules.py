@@ -324,7 +324,7 @@ def one_sink(examined: Examined) -> Broken:
 def ordered(examined: Examined) -> Broken:
     """*ordered*: every edge goes to a later group, or to a later layer of its own group."""
     position = examined.schedule.position
-    for edge in examined.workload.edges:
+    for edge in examined.schedule.edges:
         here = edge.source in position and edge.target in position
         if here and position[edge.source] >= position[edge.target]:
             message = f"{edge.target} runs before {edge.source}, whose output it reads: list it later"

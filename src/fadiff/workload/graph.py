@@ -80,6 +80,11 @@ class Workload:
         return {layer.name: layer for layer in self.layers}
 
     @cached_property
+    def number(self) -> dict[str, int]:
+        """Place of each layer in :attr:`layers`."""
+        return {layer.name: i for i, layer in enumerate(self.layers)}
+
+    @cached_property
     def edges(self) -> tuple[Edge, ...]:
         """Every edge between two layers, grouped by consumer in the order of its inputs."""
         return tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -29,6 +28,8 @@ FEWER_PLANS = (3, 2, 1)
 MOST_MOVES = 2**19
 """Moves that all conditions of all plans may have together, at every node: fewer plans of a pair are looked at where
 there would be more, and with one of each the last pairs are left out."""
+MOST_PAIRS = 150
+"""Pairs that are looked at."""
 
 Pair = tuple[Group, Group]
 
@@ -57,7 +58,7 @@ def merge(task: Task, evaluation: Evaluation, objective: Objective, pairs: Seque
     Pairs that matter most come first: where all would take too long, the last ones are left out.
     """
     weights = price_weights(evaluation, objective)
-    plans = _affordable(task, {pair: _ranked_plans(task, pair) for pair in pairs})
+    plans = _affordable(task, {pair: _ranked_plans(task, pair) for pair in pairs[:MOST_PAIRS]})
     conditions = conditions_of(plan for mine in plans.values() for plan in mine)
     present = {task.twin[task.number[name]]: [start_of(task, m)] for name, m in evaluation.schedule.mappings.items()}
     menus = grouped(task, conditions, weights, 0, present, climbed) if conditions else {}
@@ -137,6 +138,5 @@ def _home_bytes(task: Task, plan: Plan, tensor: str) -> float:
 
 def _merged(task: Task, schedule: Schedule, pair: Pair, filled: Filled) -> Merger | None:
     """Two groups in one; None where that breaks a rule after all."""
-    mapped = replace(schedule, mappings={**schedule.mappings, **to_mappings(task, filled)})
-    together = mapped.excerpt([filled.plan.group])
+    together = schedule.excerpt([filled.plan.group], to_mappings(task, filled))
     return None if violations(together) else Merger(evaluate(schedule.excerpt(pair)), evaluate(together))
