@@ -1,6 +1,7 @@
 """The driver: one budget, one incumbent that is always legal, one way to stop."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
@@ -226,6 +227,18 @@ def test_an_interrupt_returns_the_best_so_far(better):
     assert result.stopped == "interrupt"
     assert result.schedule == better
     assert len(result.trace) == 2
+
+
+def test_an_interrupt_before_the_greedy_schedule_is_there_returns_a_coarse_one(first, monkeypatch):
+    def growing(*_, **_settings):
+        yield first
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module("fadiff.search.greedy"), "growing", growing)
+    result = run(offering())
+    assert result.stopped == "interrupt"
+    assert result.schedule == first
+    assert [point.phase for point in result.trace] == ["greedy"]
 
 
 def test_an_interrupt_inside_a_step_keeps_what_the_step_offered(better):

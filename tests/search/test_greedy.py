@@ -1,5 +1,6 @@
 """The greedy schedule: legal on every machine, the same every time, and a kind word where nothing fits."""
 
+import time
 from dataclasses import replace
 from math import prod
 
@@ -10,6 +11,7 @@ from fadiff.errors import FadiffError
 from fadiff.hardware import builtin_machines, load_machine
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
+from fadiff.search.greedy import growing
 from fadiff.workload import Dims, Workload, load_model, zoo_names
 from search.networks import (
     FLAT,
@@ -50,6 +52,21 @@ def test_the_schedule_is_the_same_every_time(name):
     machine = load_machine(name)
     for workload in NETWORKS.values():
         assert greedy(workload, machine) == greedy(workload, machine)
+
+
+@pytest.mark.parametrize("name", builtin_machines())
+def test_a_schedule_of_coarse_tiles_comes_first(name, beginnings):
+    coarse, fine = growing(beginnings, load_machine(name))
+    assert violations(coarse) == []
+    assert fine == greedy(beginnings, load_machine(name))
+    edps = [evaluate(schedule).layer_energy_pj * evaluate(schedule).layer_cycles for schedule in (coarse, fine)]
+    assert (edps[1] <= edps[0] * (1 + 1e-9)).all()
+    assert edps[1].sum() < edps[0].sum()
+
+
+def test_layers_that_are_not_reached_in_time_keep_coarse_tiles(beginnings):
+    coarse, fine = growing(beginnings, GEMMINI)
+    assert greedy(beginnings, GEMMINI, deadline=time.monotonic()) == coarse != fine
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)

@@ -297,15 +297,18 @@ def group_arrays(
     return result
 
 
-def pack_schedule(schedule: Schedule) -> PackedSchedule:
-    """A schedule as 64-bit arrays. Groups whose tiles are undefined are packed as far as they go."""
+def pack_schedule(schedule: Schedule, tilings: MappingOf[Group, Tiling] | None = None) -> PackedSchedule:
+    """A schedule as 64-bit arrays. Groups whose tiles are undefined are packed as far as they go.
+
+    The tiles of its groups may be given, where they are known.
+    """
     workload = schedule.workload
     names = [layer.name for layer in schedule.layers]
     index = {name: i for i, name in enumerate(names)}
     columns: dict[str, tuple[list[int], list[int], list[int], float, bool]] = {}
     x_consumer = [-1] * len(names)
     for group in schedule.groups:
-        columns |= group_arrays(workload, group, schedule_tiling(schedule, group))
+        columns |= group_arrays(workload, group, tilings[group] if tilings else schedule_tiling(schedule, group))
         if group.trips.X > 1 and len(group.layers) == 2:
             x_consumer[index[group.layers[0]]] = index[group.layers[1]]
     last_use = [schedule.position[name] for name in names]

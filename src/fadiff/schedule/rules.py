@@ -66,7 +66,7 @@ class Examined:
         self.workload, self.machine = schedule.workload, schedule.machine
         self.number = {layer.name: i for i, layer in enumerate(schedule.layers)}
         self.tilings = {group: schedule_tiling(schedule, group) for group in schedule.groups}
-        packed = pack_schedule(schedule)
+        packed = pack_schedule(schedule, self.tilings)
         self.shared = np.asarray(packed.fusion.shared)
         self.tile = np.asarray(packed.fusion.tile)
         self.placement = packed.placement

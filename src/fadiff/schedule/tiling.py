@@ -155,9 +155,10 @@ def group_tiling(
         last_first = [name for name in last_first if name not in known.tile]
     for loop, count in zip(SHARED_LOOPS, trips, strict=True):
         shared = count > 1
-        barred = np.any([0 * shared, *(misfit.where for misfit in misfits if misfit.loop == loop)], axis=0)
-        if loop in "GX" and not (shared & ~barred).any():
-            continue
+        if loop in "GX":
+            barred = [misfit.where for misfit in misfits if misfit.loop == loop]
+            if not (shared.any() and (shared & ~np.any([0 * shared, *barred], axis=0)).any()):
+                continue
         for name in last_first:
             layer, dim = workload[name], shared_dim(loop, first=name == members[0])
             size = layer.dims._asdict()[dim] + 0 * count

@@ -226,16 +226,17 @@ def search(
 
     Same seed, same machine: the same schedule, unless the budget or the user ended the search early.
     """
-    from fadiff.search.greedy import greedy
+    from fadiff.search.greedy import growing
 
     began = time.monotonic()
     check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
     incumbent = Incumbent(settings.objective, settings.limits, exact_factors=settings.exact_factors)
-    first = incumbent.offer(greedy(workload, machine, settings.deadline, exact_factors=settings.exact_factors))
-    if first is None:
+    schedules = growing(workload, machine, settings.deadline, exact_factors=settings.exact_factors)
+    coarse = incumbent.offer(next(schedules))
+    if coarse is None:
         raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
-    incumbent.found = None
+    first, incumbent.found = coarse, None
     stopped: Literal["done", "budget", "interrupt"] = "done"
     left_out = ""
     trace: list[TracePoint] = []
@@ -254,6 +255,8 @@ def search(
             watch(status, incumbent, seconds)
 
     try:
+        for schedule in schedules:
+            first, incumbent.found = incumbent.offer(schedule) or coarse, None
         note(Status("greedy"))
         for status in method(workload, machine, settings, incumbent):
             note(status)
@@ -266,5 +269,7 @@ def search(
         stopped, left_out = "budget", str(early)
     except KeyboardInterrupt:
         stopped = "interrupt"
+    if not trace:
+        note(Status("greedy"))
     best, unfused, seconds = incumbent.best or first, incumbent.unfused or first, time.monotonic() - began
     return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress, left_out)

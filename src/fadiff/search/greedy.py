@@ -1,9 +1,9 @@
 """A deterministic heuristic: each layer on its own, tiles grown by the best single step until none helps.
 
-A mapping starts with every loop at the first memory, once with the array as full as it gets and once with an empty one.
-A step takes a prime factor of a dim from there to a node further in, with any order of the loops that stay; of all
-steps that fit, the one with the lowest energy x latency of the layer is taken. All steps of many different layers are
-priced in one batched call.
+A mapping starts with every loop at the first memory, with the array as full as it gets or with an empty one, and in any
+order of these loops. A step takes a factor of a dim from there to a node further in; of all steps that fit, the one of
+the lowest energy x latency of the layer is taken. The best mapping of a layer then takes the moves of the exact search.
+All steps of many layers are priced in one batched call.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import numpy as np
 from fadiff.errors import FadiffError
 from fadiff.schedule import Group, Schedule
 from fadiff.search.exact.assemble import to_mapping
-from fadiff.search.exact.climb import Mapped, Moves, Rows, best_of, moved, price
-from fadiff.search.exact.conditions import NO_MOVE, Condition, Task, as_moves, order_moves
-from fadiff.search.exact.menus import Start, full_array, outermost
-from fadiff.search.space import prime_factors, settle
+from fadiff.search.exact.climb import Moves, best_of, moved, price
+from fadiff.search.exact.conditions import NO_MOVE, Condition, Task, as_moves
+from fadiff.search.exact.menus import Menu, Row, full_array, join, outermost, stacked, start_from
+from fadiff.search.space import settle
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from jax import Array
     from jaxtyping import Float
 
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
     from fadiff.schedule import Mapping
     from fadiff.workload import Workload
 
-LARGEST_PRIME = 47
-"""Primes above do not move in one step: tiles that large are reached by others."""
-LAYERS_AT_ONCE = 24
-"""Different layers that are priced in one call: as many as fit in a processor's cache."""
+RATIOS = ((2, 8), (2, 3, 7))
+"""Growth by the best of few ratios ends where others go on: each set is tried."""
+LAYERS_AT_ONCE, COARSE_AT_ONCE = 24, 256
+"""Different layers that are priced in one call: as many as fit in a processor's cache, with all their starts or one."""
 
 
 def greedy(
@@ -44,81 +46,119 @@ def greedy(
 ) -> Schedule:
     """A legal schedule without fusion: a few milliseconds for each different layer.
 
-    Layers that are not reached by the deadline, on the clock of `time.monotonic`, keep tiles of one value. With
+    Layers that are not reached by the deadline, on the clock of `time.monotonic`, keep their coarse tiles. With
     `exact_factors` all tiles divide their dims.
     """
+    *_, last = growing(workload, machine, deadline, exact_factors=exact_factors)
+    return last
+
+
+def growing(
+    workload: Workload, machine: Machine, deadline: float = float("inf"), *, exact_factors: bool = False
+) -> Iterator[Schedule]:
+    """A coarse schedule, from one start of each layer: a thousand different layers take less than a second. Then the
+    greedy one, if it is another."""
     # How often a layer runs does not matter to it: those that differ in nothing else are one layer here.
     once = replace(workload, layers=tuple(replace(layer, repeat=1) for layer in workload.layers))
     task = Task(once, machine, dtype=np.float64, exact_factors=exact_factors)
     conditions = {layer.name: task.alone(layer.name) for layer in workload.layers if layer.is_mac}
     different = list(dict.fromkeys(conditions.values()))
-    found: dict[Condition, Mapping] = {}
-    for start in range(0, len(different), LAYERS_AT_ONCE):
-        found |= _climb(task, different[start : start + LAYERS_AT_ONCE], deadline)
-    mappings = {name: found[condition] for name, condition in conditions.items()}
     groups = tuple(Group((name,)) for name in workload.topological)
-    return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"})
+    found: dict[Condition, Mapping] = {}
+
+    def schedule() -> Schedule:
+        mappings = {name: found[condition] for name, condition in conditions.items()}
+        return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"})
+
+    for at in range(0, len(different), COARSE_AT_ONCE):
+        found |= _coarse(task, different[at : at + COARSE_AT_ONCE])
+    coarse = dict(found)
+    yield schedule()
+    for at in range(0, len(different), LAYERS_AT_ONCE):
+        if time.monotonic() > deadline:
+            break
+        found |= _fine(task, different[at : at + LAYERS_AT_ONCE])
+    if found != coarse:
+        yield schedule()
 
 
-def _climb(task: Task, conditions: list[Condition], deadline: float) -> dict[Condition, Mapping]:
-    """A mapping of each layer on its own."""
-    rows = task.rows(conditions, [task.all_room] * len(conditions), (1.0, 1.0))
-    moves = _steps(task, conditions)
+def _coarse(task: Task, conditions: Sequence[Condition]) -> dict[Condition, Mapping]:
+    """A mapping of each layer, grown from a full array, or from an empty one where that does not fit."""
+    room, steps = task.all_room, _steps(task, RATIOS[0])
+    found = _grown(task, [Row(condition, full_array(task, condition), room) for condition in conditions], steps)
+    stuck = np.flatnonzero(np.isinf(found.price)).tolist()
+    if stuck:
+        emptied = _grown(task, [Row(conditions[i], outermost(task), room) for i in stuck], steps)
+        if np.isinf(emptied.price).any():
+            worst = int(np.isinf(emptied.price).argmax())
+            raise FadiffError(_too_large(task, conditions[stuck[worst]], emptied.running[:, worst]))
+        for old, new in zip(found, emptied, strict=True):
+            old[..., stuck] = new
+    return _mappings(task, conditions, found)
 
-    def priced(rows: Rows, factors: Array, order: Array, near: Mapped | None = None) -> Mapped:
-        """Prices near a mapping: relative changes of energy and latency added up."""
-        weights = {} if near is None else {"energy_weight": 1 / near.energy_pj, "cycles_weight": 1 / near.cycles}
-        weighed = rows._replace(**weights)
-        return price(task.structure, task.space.orders, weighed, factors, order, task.numbers, alone=True)
 
-    def climbed(starts: list[Start]) -> Mapped:
-        factors = settle(cast("Array", np.stack([start.factors for start in starts], axis=-1)), rows.fusion.tile)
-        best = priced(rows, factors, cast("Array", np.stack([start.order for start in starts], axis=-1)))
-        open_ = np.arange(len(conditions))
-        while open_.size and time.monotonic() < deadline:
-            mine, near = (jax.tree.map(partial(_some, open_), part) for part in (rows, best))
-            steps = moved(near.factors[:, :, None], near.order[:, None], moves, mine.fusion.tile[:, None])
-            taken = best_of(priced(mine, *steps, near))
-            better = np.isfinite(taken.price) & (_edp(taken) < _edp(near) * (1 - 1e-9))
-            for all_, new in zip(best, taken, strict=True):
-                np.asarray(all_)[..., open_[better]] = np.asarray(new)[..., better]
-            open_ = open_[better]
-        return best
+def _fine(task: Task, conditions: Sequence[Condition]) -> dict[Condition, Mapping]:
+    """The best mapping of each layer, grown from a full and from an empty array in all orders, after its last moves."""
+    # Whether rows or columns turn inside is left to the last moves.
+    orders = [number for number, order in enumerate(task.space.orders[0]) if "NQP" not in order]
+    rows: list[Row] = []
+    for condition in conditions:
+        for start in (full_array(task, condition), outermost(task)):
+            for number in orders:
+                order = np.concatenate([[number], start.order[1:]])
+                rows.append(Row(condition, start._replace(order=order), task.all_room))
+    tried = join([_grown(task, rows, _steps(task, ratios)) for ratios in RATIOS])
+    edp = _edp(tried)
+    numbers = np.arange(edp.size).reshape(len(RATIOS), len(conditions), -1)
+    best = [min(numbers[:, i].ravel().tolist(), key=edp.__getitem__) for i in range(len(conditions))]
+    last = [Row(condition, start_from(tried, i), task.all_room) for condition, i in zip(conditions, best, strict=True)]
+    return _mappings(task, conditions, _grown(task, last, task.moves(conditions, pairs=False)))
 
-    filled = climbed([full_array(task, condition) for condition in conditions])
-    best = climbed([outermost(task)] * len(conditions))
-    if np.isinf(best.price).any():
-        stuck = int(np.isinf(best.price).argmax())
-        raise FadiffError(_too_large(task, conditions[stuck], best.running[:, stuck]))
-    best = _where(np.isfinite(filled.price) & (_edp(filled) < _edp(best)), filled, best)
-    return {condition: to_mapping(task, condition, best, i) for i, condition in enumerate(conditions)}
+
+def _mappings(task: Task, conditions: Sequence[Condition], found: Menu) -> dict[Condition, Mapping]:
+    return {condition: to_mapping(task, condition, found, i) for i, condition in enumerate(conditions)}
+
+
+def _grown(task: Task, rows: Sequence[Row], steps: Moves) -> Menu:
+    """The mappings of rows after their best steps, until none helps."""
+    packed, start = stacked(task, rows, (1.0, 1.0))
+    pricing = partial(price, task.structure, task.space.orders, machine=task.numbers, alone=True)
+    factors = settle(cast("Array", start.factors), packed.fusion.tile)
+    best = pricing(packed, factors, cast("Array", start.order))
+    steps = Moves(*(cast("Array", np.broadcast_to(part, (len(part), len(rows)))) for part in steps))
+    open_ = np.arange(len(rows))
+    while open_.size:
+        mine, near, here = (jax.tree.map(partial(_some, open_), part) for part in (packed, best, steps))
+        # Near a mapping, relative changes of energy and latency add up.
+        mine = mine._replace(energy_weight=1 / near.energy_pj, cycles_weight=1 / near.cycles)
+        tried = moved(near.factors[:, :, None], near.order[:, None], here, mine.fusion.tile[:, None])
+        taken = best_of(pricing(mine, *tried))
+        better = _edp(taken) < _edp(near) * (1 - 1e-9)
+        open_ = open_[better]
+        for all_, new in zip(best, taken, strict=True):
+            all_[..., open_] = new[..., better]
+    return best
 
 
 def _some(rows: np.ndarray, values: Array) -> Array:
     return values[..., rows]
 
 
-def _edp(mapped: Mapped) -> np.ndarray:
-    return np.asarray(mapped.energy_pj * mapped.cycles)
+def _edp(menu: Menu) -> np.ndarray:
+    """Energy x latency of each mapping, infinite where it does not fit."""
+    return np.where(np.isfinite(menu.price), menu.energy_pj * menu.cycles, np.inf)
 
 
-def _where(mask: np.ndarray, new: Mapped, old: Mapped) -> Mapped:
-    return Mapped(*(cast("Array", np.where(mask, a, b)) for a, b in zip(new, old, strict=True)))
-
-
-def _steps(task: Task, conditions: list[Condition]) -> Moves:
-    """Every step that some layer may take: primes of its dims, and 2 and 3, from the first memory to a node further in.
-
-    The first step changes nothing.
-    """
-    steps = [NO_MOVE, *order_moves(task.space)]
-    orders = [(-1, 0), *((0, i) for i in range(len(task.space.orders[0])))]
-    for d, dim in enumerate(DIMS):
-        sizes = {condition.tile[d] for condition in conditions} - {1}
-        primes = {prime for size in sizes for prime, _ in prime_factors(size) if prime <= LARGEST_PRIME}
-        for prime in sorted(primes | {2, 3}) if sizes else ():
-            steps += [(d, 0, node, prime, 0, *order) for node in task.space.nodes[dim][1:] for order in orders]
-    return as_moves(np.array(steps).T[:, :, None])
+def _steps(task: Task, ratios: Sequence[int]) -> Moves:
+    """Steps from the first memory to any node further in, for all layers the same; the first changes nothing."""
+    steps = [
+        (d, 0, node, ratio, 0, -1, 0)
+        for d, dim in enumerate(DIMS)
+        for node in task.space.nodes[dim][1:]
+        for ratio in ratios
+        if dim in task.structure.dims[node]
+    ]
+    return as_moves(np.array([NO_MOVE, *steps]).T[:, :, None])
 
 
 def _too_large(task: Task, condition: Condition, needed: Float[np.ndarray, " memories"]) -> str:

