@@ -89,7 +89,7 @@ class Evaluation:
         """Energy of each layer's operators on the vector unit; 0 where there is none."""
         machine = self.schedule.machine
         pj = 0.0 if machine.vector is None else machine.vector.pj
-        return np.array([machine.vector_operations(layer) * pj for layer in self.schedule.workload.layers])
+        return np.array([machine.vector_operations(layer) * pj for layer in self.schedule.layers])
 
     def energy_by_node_pj(self) -> dict[str, float]:
         """Energy by where it is spent: `mac`, each memory, `vector` if there is one; they sum to `energy_pj`."""
