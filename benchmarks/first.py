@@ -12,23 +12,14 @@ from pathlib import Path
 
 from fadiff.cost import evaluate
 from fadiff.hardware import load_machine
+from fadiff.reproduce.deep import different
 from fadiff.schedule.rules import violations
 from fadiff.search.greedy import growing
-from fadiff.workload import Dims, Input, Layer, Workload
-
-
-def chain(layers: int) -> Workload:
-    """So many different convolutions on 28x28 maps, one after the other."""
-    names = [f"conv{i}" for i in range(layers)]
-    sizes = [Dims(C=16 + i, K=17 + i, P=28, Q=28, R=3 - i % 2 * 2, S=3 - i % 2 * 2) for i in range(layers)]
-    inputs = [(Input(name),) for name in (None, *names[:-1])]
-    made = (Layer(name, "mac", dims, mine) for name, dims, mine in zip(names, sizes, inputs, strict=True))
-    return Workload(f"different{layers}", tuple(made))
 
 
 def measure(layers: int, hardware: str) -> dict[str, float]:
     """Seconds until the coarse and the greedy schedule are there, checked and priced, and their EDP."""
-    workload, machine = chain(layers), load_machine(hardware)
+    workload, machine = different(layers), load_machine(hardware)
     found: dict[str, float] = {"layers": layers}
     began = time.perf_counter()
     for name, schedule in zip(("coarse", "greedy"), growing(workload, machine), strict=False):

@@ -34,7 +34,8 @@ def told_and_committed(name: str, tmp_path: Path) -> tuple[str, str]:
     """The section that the committed CSV file gives without any run, and the one in docs/."""
     docs = Path(__file__).resolve().parents[2] / "docs"
     (tmp_path / "docs" / "results").mkdir(parents=True)
-    (tmp_path / "docs" / "results" / f"{name}.csv").write_bytes((docs / "results" / f"{name}.csv").read_bytes())
+    for file in (f"{name}.csv", "bounds.csv"):
+        (tmp_path / "docs" / "results" / file).write_bytes((docs / "results" / file).read_bytes())
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         page = run(Desk(name, Path("docs"))).read_text()

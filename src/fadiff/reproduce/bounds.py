@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.reproduce.drawing import COLOURS, canvas
 from fadiff.reproduce.experiment import markdown_table
-from fadiff.reproduce.runs import Row, Run, measure
+from fadiff.reproduce.runs import Row, measure
 from fadiff.search.optimize import optimize
 from fadiff.search.solver.network_bound import prove
 
@@ -58,35 +57,19 @@ at most {budget:g} seconds for the search, and {budget:g} for the proof.
 
 {_table(rows)}
 {_draw(desk, rows)}
-{_methods(desk, rows)}
 Among schedules whose tiles divide their dims (`--exact-factors`):
 
 {_table(exact)}"""
 
 
-def _methods(desk: Desk, rows: Sequence[Row]) -> str:
-    """How far the methods of Table 1 are from the bounds; nothing where it was not made."""
-    found: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for row in replace(desk, name="table1").rows((*Run._fields, "edp_uj_cycles")):
-        found.setdefault((row["model"], row["hardware"]), {}).setdefault(row["method"], []).append(
-            float(row["edp_uj_cycles"])
-        )
-    least = {(str(row["model"]), str(row["hardware"])): _number(row, "bound_edp_uj_cycles") for row in rows}
-    cells = [cell for cell in least if cell in found]
-    if not cells:
-        return ""
-    methods = list(dict.fromkeys(method for cell in cells for method in found[cell]))
-    table = markdown_table(
-        ("network, machine", *methods),
-        [
-            (
-                ", ".join(cell),
-                *(f"{fmean(found[cell][m]) / least[cell] - 1:.1%}" if m in found[cell] else "-" for m in methods),
-            )
-            for cell in cells
-        ],
-    )
-    return f"By how much the mean EDP of each method of Table 1 is above the bound, at most:\n\n{table}"
+def proven(desk: Desk) -> dict[tuple[str, str], float]:
+    """EDP that no schedule is below, by network and machine, from this experiment's rows in the same folder."""
+    least: dict[tuple[str, str], float] = {}
+    for row in replace(desk, name="bounds", quick=False).rows((*Proof._fields, "bound_edp_uj_cycles")):
+        if row["factors"] == FACTORS[0]:
+            cell = row["model"], row["hardware"]
+            least[cell] = max(float(row["bound_edp_uj_cycles"]), least.get(cell, 0.0))
+    return least
 
 
 def _row(run: Proof) -> list[Row]:

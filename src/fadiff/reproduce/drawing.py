@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 COLOURS = {
+    "exact": "#332288",
     "joint": "#0072b2",
     "descent": "#56b4e9",
     "layerwise-tuned": "#009e73",

@@ -32,6 +32,7 @@ EXPERIMENTS = {
     "validation": "timeloop.validation",  # accuracy and rank agreement with Timeloop
     "bounds": "bounds",  # how far schedules are from the best there is
     "ablation": "ablation",  # what each part of the method buys
+    "deep": "deep",  # the gradient against the exact search where spaces are largest
 }
 """Experiments by name, and the module of ``fadiff.reproduce`` that holds each."""
 

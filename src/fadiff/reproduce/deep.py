@@ -1,0 +1,103 @@
+"""The gradient's place: deep machines and networks of hundreds of different layers, where spaces are largest.
+
+On a Gemmini the discrete search ends within seconds, and the descent adds nothing to it. Here both are asked where
+enumeration is hardest, in the same time; the bound says what is left to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from fadiff.reproduce.experiment import markdown_table
+from fadiff.reproduce.runs import Row, Run, measure
+from fadiff.search.optimize import optimize
+from fadiff.search.solver.network_bound import prove
+from fadiff.workload import Dims, Input, Layer, Workload
+
+if TYPE_CHECKING:
+    from fadiff.reproduce.experiment import Desk
+
+CELLS = (
+    ("resnet18", "simba"),
+    ("bert-base", "simba"),
+    ("mobilenet_v2", "ascend-like-df"),
+    ("bert-base", "tesla-npu-like-df"),
+    ("different200", "gemmini-large"),
+)
+METHODS = ("exact", "joint", "descent")
+BUDGET_S, QUICK_BUDGET_S = 45.0, 12.0
+
+
+def different(layers: int) -> Workload:
+    """A chain of 3x3 and 1x1 convolutions by turns on 28x28 maps, each with one channel more than the one before."""
+    names = [f"conv{i}" for i in range(layers)]
+    sizes = [Dims(C=16 + i, K=17 + i, P=28, Q=28, R=3 - i % 2 * 2, S=3 - i % 2 * 2) for i in range(layers)]
+    inputs = [(Input(name),) for name in (None, *names[:-1])]
+    made = (Layer(name, "mac", dims, mine) for name, dims, mine in zip(names, sizes, inputs, strict=True))
+    return Workload(f"different{layers}", tuple(made))
+
+
+def reproduce(desk: Desk) -> str:
+    """Search every cell with every method, prove what exact found, and tell how far each is from the bound."""
+    budget = QUICK_BUDGET_S if desk.quick else BUDGET_S
+    runs = [Run(model, machine, method, 0, budget) for (model, machine), method in product(CELLS, METHODS)]
+    rows = measure(desk, runs, _row, Run._fields)
+    return f"""\
+### Deep machines and many different layers
+
+```
+{desk.command()}
+```
+
+{budget:g} s a run, compilation included, and as much for the proof. `different200` are 200 different convolutions in a
+row. By how much the EDP that each method itself found is above the bound, at most; in brackets the time after which
+it had found it:
+
+{_table(rows)}"""
+
+
+def _row(run: Run) -> list[Row]:
+    """What the method itself found, and the bound that is proven of it. Interrupted, it is no result."""
+    prefix = "different"
+    model = different(int(run.model.removeprefix(prefix))) if run.model.startswith(prefix) else run.model
+    found = optimize(model, run.hardware, method=run.method, budget_seconds=run.budget_s, seed=run.seed)
+    if found.stopped == "interrupt":
+        raise KeyboardInterrupt
+    own = found.found
+    proves = run.method == METHODS[0]
+    reached = [p.seconds for p in found.trace if own is not None and p.found_edp_uj_cycles == own.edp_uj_cycles]
+    row: Row = {
+        **run._asdict(),
+        "edp_uj_cycles": own and own.edp_uj_cycles,
+        "reached_s": round(reached[0], 1) if reached else None,
+        "greedy_edp_uj_cycles": found.greedy.edp_uj_cycles,
+        "bound_edp_uj_cycles": prove(found.best, run.budget_s).least.edp_uj_cycles if proves else None,
+        "stopped": found.stopped,
+    }
+    return [row]
+
+
+def _table(rows: Sequence[Row]) -> str:
+    def number(row: Row, name: str) -> float:
+        return float(str(row[name] or "nan"))
+
+    cells: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows:
+        cells.setdefault((str(row["model"]), str(row["hardware"])), {})[str(row["method"])] = row
+
+    def told(cell: dict[str, Row]) -> list[str]:
+        least = number(cell[METHODS[0]], "bound_edp_uj_cycles")
+        methods = [
+            f"{number(cell[m], 'edp_uj_cycles') / least - 1:.1%} ({number(cell[m], 'reached_s'):.0f} s)"
+            if cell[m]["edp_uj_cycles"]
+            else "-"
+            for m in METHODS
+        ]
+        return [*methods, f"{number(cell[METHODS[0]], 'greedy_edp_uj_cycles') / least - 1:.1%}", f"{least:.4g}"]
+
+    return markdown_table(
+        ("network, machine", *METHODS, "greedy", "bound"),
+        [(", ".join(place), *told(cell)) for place, cell in cells.items()],
+    )

@@ -1,0 +1,36 @@
+"""The gradient's place: what its rows tell, and a row that is a search."""
+
+from pathlib import Path
+
+from fadiff.reproduce import deep
+from fadiff.reproduce.experiment import Desk, run
+from fadiff.reproduce.runs import Run
+from fadiff.search.optimize import optimize
+from reproduce.pages import table_after, write_csv
+
+
+def test_every_method_is_told_over_the_bound_of_its_cell(tmp_path: Path):
+    edp = {"exact": 110.0, "joint": 105.0, "descent": ""}
+    rows = [
+        {
+            **Run(*cell, method, 0, deep.BUDGET_S)._asdict(), "edp_uj_cycles": edp[method], "reached_s": 7.0,
+            "greedy_edp_uj_cycles": 150.0, "bound_edp_uj_cycles": 100.0 if method == "exact" else "", "stopped": "done",
+        }
+        for cell in deep.CELLS for method in deep.METHODS
+    ]  # fmt: skip
+    write_csv(tmp_path / "results" / "deep.csv", rows)
+    told = table_after(run(Desk("deep", tmp_path)).read_text(), "| network, machine | exact")
+    assert list(told) == [", ".join(cell) for cell in deep.CELLS]
+    assert told["resnet18, simba"] == ["10.0% (7 s)", "5.0% (7 s)", "-", "50.0%", "100"]
+
+
+def test_a_row_is_what_the_method_itself_found():
+    (row,) = deep._row(Run("different3", "gemmini-small", "greedy", 0, 5.0))
+    same = optimize(deep.different(3), "gemmini-small", method="greedy")
+    assert row["edp_uj_cycles"] is None, "the greedy start does not count"
+    assert row["greedy_edp_uj_cycles"] == same.best.edp_uj_cycles
+
+
+def test_no_two_layers_are_of_one_shape():
+    layers = deep.different(9).layers
+    assert len({layer.dims for layer in layers}) == 9
