@@ -107,7 +107,7 @@ def find_experiment(name: str) -> Callable[[Desk], str]:
         if missing.name is None or missing.name.startswith("fadiff"):
             raise
         raise FadiffError(
-            f"experiment {name!r} needs {missing.name}: run {pip_install('baselines', 'bench', 'plots')}"
+            f"experiment {name!r} needs {missing.name}: run {pip_install('baselines', 'plots')}"
         ) from None
 
 
