@@ -15,8 +15,10 @@ MODEL = "a model from elsewhere"
 ONNX_MODEL, TORCH_PROGRAM, CONFIGURATION = "an ONNX model", "a program of torch.export", "a Hugging Face configuration"
 WEIGHTS = "a file of weights"
 PRINTED = "what a command printed with --json"
+TIMELOOP, ZIGZAG = "a description for Timeloop", "an accelerator for ZigZag"
 PAGE, PICTURE, PDF = "an HTML page", "a picture", "a PDF document"
 
+_ELSEWHERE = "docs/coming-from.md tells how to say the same here"
 _IMPORTED = "fadiff import, fadiff show and fadiff optimize read it"
 _USE = {
     NETWORK: "fadiff show and fadiff optimize read it",
@@ -28,6 +30,8 @@ _USE = {
     CONFIGURATION: _IMPORTED,
     WEIGHTS: "there is no graph in it, so give the model itself",
     PRINTED: "it is for other programs, so give the file that the command read or wrote",
+    TIMELOOP: _ELSEWHERE,
+    ZIGZAG: _ELSEWHERE,
     PAGE: "open it in a browser",
     PICTURE: "it is there to be looked at",
     PDF: "it is there to be looked at",
@@ -57,6 +61,9 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     (HARDWARE, frozenset({"nodes"})),
     (HARDWARE, frozenset({"rows", "cols"})),
     (TRACE, frozenset({"points"})),
+    (TIMELOOP, frozenset({"architecture"})),
+    (TIMELOOP, frozenset({"problem"})),
+    (ZIGZAG, frozenset({"memories", "operational_array"})),
     (NETWORK, frozenset({"layers"})),
 )
 """Keys that tell a kind, the first that are all there."""

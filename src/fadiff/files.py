@@ -47,6 +47,11 @@ def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
     return yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
 
 
+def _no_tag(loader: _UniqueKeyLoader, tag: str, node: yaml.Node) -> Any:  # noqa: ANN401  (nothing is returned)
+    raise _refused(f"it has the tag !{tag}, and no file of FADiff has tags: is it one of another program?", node)
+
+
+_UniqueKeyLoader.add_multi_constructor("!", _no_tag)
 _UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
 
 

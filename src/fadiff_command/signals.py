@@ -53,7 +53,8 @@ def _hear(number: int, frame: FrameType | None) -> None:
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
         return
     if any(one.f_code.co_filename.startswith("<frozen importlib") for one in frames):
-        sys.stderr.write(f"{interruption()}\n")
+        # Whoever loads a noisy library may have put something else in the place of sys.stderr.
+        print(interruption(), file=sys.__stderr__ or sys.stderr, flush=True)
         leave(exit_code())
     raise KeyboardInterrupt
 

@@ -210,3 +210,18 @@ def test_results_replace_neither_what_is_read_nor_each_other(tmp_path: Path, mon
 def test_devices_take_any_number_of_results(tmp_path: Path):
     net = write(tmp_path, "net.yaml", NETWORK)
     assert fadiff("optimize", net, "-m", "greedy", "-o", "/dev/null", "--trace", "/dev/null").exit_code == 0
+
+
+def test_a_folder_or_file_that_is_no_network_is_not_taken_for_a_name(tmp_path: Path):
+    assert refusal("show", tmp_path) == (
+        f"{tmp_path}: this folder has no config.json of a Hugging Face model: name a file in it"
+    )
+    text = write(tmp_path, "notes.txt", "buy milk")
+    assert refusal("optimize", text).startswith(f"{text}: the name of a network's file ends in .yaml, .yml, .json, ")
+
+
+def test_what_is_imported_is_written_under_a_name_that_can_be_read(tmp_path: Path):
+    missing, output = tmp_path / "net.onnx", tmp_path / "net.txt"
+    assert refusal("import", missing, "-o", output) == (
+        f"{output}: the name of a network's file ends in .yaml, .yml, .json: choose such a name"
+    )

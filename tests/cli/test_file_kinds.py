@@ -105,3 +105,24 @@ def test_a_file_that_is_wrong_in_another_way_is_not_named(tmp_path: Path):
     path = write(tmp_path, "net.yaml", "name: tiny\nlayer: []\n")
     assert read_data(path, "a network") == {"name": "tiny", "layer": []}
     assert "layer: this key is unknown" in refusal("show", path)
+
+
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [("architecture: {version: 0.4}", "a description for Timeloop"), ("problem: {}", "a description for Timeloop"),
+     ("memories: {}\noperational_array: {}", "an accelerator for ZigZag")],
+)  # fmt: skip
+def test_files_of_other_tools_are_called_by_their_names(text: str, called: str, tmp_path: Path):
+    path = write(tmp_path, "other.yaml", text)
+    for command, wanted in ((("hardware", path), "a description of hardware"), (("show", path), "a network")):
+        assert (
+            refusal(*command)
+            == f"{path}: this is {called}, not {wanted}: docs/coming-from.md tells how to say the same here"
+        )
+
+
+def test_a_tag_is_told_to_be_of_another_program(tmp_path: Path):
+    path = write(tmp_path, "other.yaml", "architecture:\n  nodes:\n  - !Container\n    name: system\n")
+    told = refusal("hardware", path)
+    assert "line 3, column 5" in told
+    assert "it has the tag !Container, and no file of FADiff has tags: is it one of another program?" in told

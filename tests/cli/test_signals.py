@@ -141,12 +141,15 @@ experiment.find_experiment = lambda name: slow
     assert done.stderr == f"{word}: what was measured is kept, and the same command goes on from there\n"
 
 
+@pytest.mark.parametrize("before", ["", "import io, sys\nsys.stderr = io.StringIO()"], ids=["loud", "quiet"])
 @pytest.mark.parametrize(("number", "word", "code"), SIGNALS)
-def test_a_signal_while_libraries_are_loaded_ends_the_command_at_once(ended, tmp_path: Path, number, word, code):
+def test_a_signal_while_libraries_are_loaded_ends_the_command_at_once(
+    ended, tmp_path: Path, number, word, code, before
+):
     package = tmp_path / "fadiff"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "cli.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
+    (package / "cli.py").write_text(f"{before}\nimport time\nprint('here', flush=True)\ntime.sleep(600)\n")
     done = ended(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})", number, "models")
     assert (done.returncode, done.stderr) == (code, f"{word}\n")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fadiff.execute as fadiff_execute
-from cli.command import answer, fadiff, schedule_file
+from cli.command import MACHINE, answer, fadiff, schedule_file, write
 from fadiff.execute import Access, Execution, Mismatch, Peak
 from fadiff.schedule import Schedule
 
@@ -41,6 +41,19 @@ def test_the_answer_holds_every_count_of_every_layer(tmp_path: Path):
         ("steps", "", ""),
     } <= told
     assert all(count["agrees"] for count in agreement["words"])
+
+
+def test_a_vector_unit_is_said_not_to_be_checked(tmp_path: Path):
+    without = schedule_file(tmp_path)
+    assert "vector_unit_checked" not in answer("verify", without)
+    assert "vector unit" not in fadiff("verify", without).stdout
+    chip = write(tmp_path, "vector.yaml", MACHINE + "vector: {lanes: 4, pj: 0.5}\n")
+    path = tmp_path / "with.json"
+    assert fadiff("optimize", tmp_path / "net.yaml", "-H", chip, "-m", "greedy", "-o", path).exit_code == 0
+    assert answer("verify", path)["vector_unit_checked"] is False
+    # Two operators on the 512 values of layer a, and one addition on the 128 of the sum.
+    told = "vector unit not checked: its 1,152 operations follow from the layers alone"
+    assert told in " ".join(fadiff("verify", path).stdout.split())
 
 
 def test_padding_is_told_word_by_word(tmp_path: Path):

@@ -6,6 +6,7 @@ import pytest
 
 from fadiff.cost import evaluate
 from fadiff.hardware import Axis, Machine, load_machine
+from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.explain.climbs import remapped
 from fadiff.search.explain.reasons import verdicts
@@ -156,12 +157,32 @@ def test_order_where_other_layers_must_run_between():
     assert found["a s"] == ("order", "b must run between them")
 
 
-def test_order_where_a_branch_only_stands_between():
-    """Nothing forces c between a and b; but groups are runs of neighbours."""
+def test_a_branch_that_only_stands_between_keeps_nothing_apart():
+    """Nothing forces c between a and b: the two are tried as one, without it."""
     workload = network(
         mac("a", "N4 K4 C2"), mac("c", "N4 K4 C2"), mac("b", "N4 K4 C4", "a"), mac("d", "N4 K2 C8", "b", "c")
     )
-    assert reasons(workload)["a b"] == ("order", "c runs between them: only groups in a row were tried as one")
+    evaluation = evaluate(greedy(workload, GEMMINI))
+    of = evaluation.schedule.group_of
+    verdict = verdicts(evaluation, "edp")[of["a"], of["b"]]
+    assert verdict.cause in ("no gain", "not searched")
+    (merged,) = verdict.merger.together.schedule.groups
+    assert merged.layers == ("a", "b")
+    mappings = {**evaluation.schedule.mappings, **verdict.merger.together.schedule.mappings}
+    whole = replace(evaluation.schedule, groups=(merged, group("c"), group("d")), mappings=mappings)
+    assert not violations(whole)
+    energy_pj, cycles = verdict.merger.changed(evaluation)
+    assert evaluate(whole).energy_pj == pytest.approx(energy_pj)
+    assert evaluate(whole).cycles == pytest.approx(cycles)
+
+
+def test_order_where_a_group_must_run_between():
+    """Neither layer of the group leads from a to b, but together they do."""
+    workload = network(
+        mac("a", "N4 K4 C2"), mac("g", "N4 K4 C2"), mac("h", "N4 K4 C8", "g", "a"), mac("b", "N4 K4 C8", "a", "g")
+    )
+    found = reasons(workload, groups=(group("a"), group("g h"), group("b")))
+    assert found["a b"] == ("order", "g, h must run between them, fused as they are")
 
 
 def test_no_gain_where_fusion_would_cost_more():

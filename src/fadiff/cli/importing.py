@@ -14,6 +14,7 @@ from fadiff.cli.networks import Json, network_json
 from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, facts, print_json, short, table
 from fadiff.workload import Workload, save_workload
+from fadiff.workload.file import check_name
 from fadiff.workload.importers import ImportedModel, ImportReport
 from fadiff.workload.importers.files import import_file
 
@@ -54,6 +55,8 @@ def import_(
       fadiff import llama/config.json --dim seq=512 -o llama.yaml
     """
     check_outputs((output,), (model,))
+    if output is not None:
+        check_name(output)
     imported = import_file(Path(model), *read_sizes(shape, dim, value), unfold=unfold)
     if strict:
         refuse_gaps(model, imported.workload)

@@ -35,6 +35,8 @@ Unfold = Annotated[
     typer.Option("--unfold", help="Models: keep equal blocks apart, else one stands for many in a row and repeats."),
 ]
 
+MOST_DIGITS = 10
+
 
 class Sizes(NamedTuple):
     """What is given to settle what a model leaves open."""
@@ -54,17 +56,22 @@ def read_sizes(shapes: list[str] | None, dims: list[str] | None, values: list[st
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
-    pairs = [(name, value) for name, equals, value in (item.rpartition("=") for item in given or ()) if name and equals]
-    if len(pairs) != len(given or ()):
-        raise FadiffError(f"{option} is not NAME=VALUE: give one such as {option} input=1")
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise FadiffError(f"{option} is given twice for one name: give it once")
-    return pairs
+    pairs: dict[str, str] = {}
+    for item in given or ():
+        name, equals, value = item.rpartition("=")
+        if not name or not equals:
+            raise FadiffError(f"{option} {item!r} is not NAME=VALUE: give one such as {option} input=1")
+        if name in pairs:
+            raise FadiffError(f"{option} is given twice for {name!r}: give it once")
+        pairs[name] = value
+    return list(pairs.items())
 
 
 def _size(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10):
+    if not (text.isascii() and text.isdecimal()):
         raise FadiffError(f"size {text!r} is no whole number: write sizes such as 224, and shapes such as 1x3x224x224")
+    if len(text) > MOST_DIGITS:
+        raise FadiffError(f"size {text} is too large: give one of at most {MOST_DIGITS} digits")
     return int(text)
 
 

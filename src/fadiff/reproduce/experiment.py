@@ -33,6 +33,7 @@ EXPERIMENTS = {
     "bounds": "bounds",  # how far schedules are from the best there is
     "ablation": "ablation",  # what each part of the method buys
     "deep": "deep",  # the gradient against the exact search where spaces are largest
+    "trial": "trial.experiment",  # networks as people bring them, on three kinds of machines
 }
 """Experiments by name, and the module of ``fadiff.reproduce`` that holds each."""
 
@@ -106,7 +107,7 @@ def find_experiment(name: str) -> Callable[[Desk], str]:
         if missing.name is None or missing.name.startswith("fadiff"):
             raise
         raise FadiffError(
-            f"experiment {name!r} needs {missing.name}: run {pip_install('baselines', 'bench', 'plots')}"
+            f"experiment {name!r} needs {missing.name}: run {pip_install('baselines', 'plots')}"
         ) from None
 
 

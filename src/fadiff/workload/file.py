@@ -15,6 +15,7 @@ from fadiff.workload.coverage import NotModelled
 from fadiff.workload.graph import Workload
 from fadiff.workload.layer import DIMS, Dims, Input, Kind, Layer, Port, VectorOp, WorkloadError
 
+FILE_SUFFIXES = (".yaml", ".yml", ".json")
 Pair = Annotated[list[PositiveInt], Len(2, 2)]
 
 
@@ -124,9 +125,16 @@ def load_workload(path: Path) -> Workload:
         raise FileError(f"{path}: {error}") from None
 
 
+def check_name(path: Path) -> None:
+    """Raise where a file of this name could not be read again; a device or pipe takes what comes."""
+    if path.suffix.lower() not in FILE_SUFFIXES and (path.is_file() or not path.exists()):
+        raise FileError(f"{path}: the name of a network's file ends in {', '.join(FILE_SUFFIXES)}: choose such a name")
+
+
 def save_workload(path: Path | str, workload: Workload) -> None:
     """Write a workload file, whole or not at all: JSON if its name ends in .json, else YAML."""
     path, written = Path(path), workload_to_json(workload)
+    check_name(path)
     if path.suffix.lower() == ".json":
         text = json.dumps(written, indent=1) + "\n"
     else:

@@ -449,6 +449,27 @@ def test_many_tensors_that_are_waited_for_are_told_in_one_note(imports):
     assert note == "b waits for a4, a3, a2 and 2 more as well, which the network does not say"
 
 
+def test_many_layers_that_wait_are_one_note(imports):
+    net, x = image()
+    for i in range(3):
+        parts = [net.conv(x, (8, 1), 3, norm=False, name=f"{name}{i}") for name in "ab"]
+        net.conv(net.add("Concat", *parts, axis=2), (1, 4), norm=False, name=f"c{i}")
+    (note,) = imports(net, "c0", "c1", "c2").report.notes
+    assert note == "c0 waits for a0 as well, which the network does not say (2 more layers wait in such a way)"
+
+
+def test_a_join_of_channels_that_lie_otherwise_is_not_blamed_on_the_axis(imports):
+    """The phases of a transposed convolution are its innermost channels."""
+    net, x = image()
+    y = net.conv(x, (8, 8), 3, norm=False, name="a")
+    pooled = net.conv(net.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]), (8, 8), norm=False, name="b")
+    grown = net.add("ConvTranspose", pooled, net.weight(8, 8, 2, 2), strides=[2, 2], name="grown")
+    net.conv(net.add("Concat", y, grown, axis=1, name="join"), (16, 8), norm=False, name="c")
+    found = edges(imports(net, "c"))
+    told = "Concat join joins tensors whose channels, rows or columns lie differently"
+    assert found["a", "c", "input"] == found["grown", "c", "input"] == told
+
+
 @pytest.mark.parametrize(
     ("kind", "attributes", "inputs", "words"),
     [

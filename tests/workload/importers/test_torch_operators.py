@@ -302,6 +302,13 @@ def test_what_is_not_known_is_reported_and_not_fatal(name):
     assert report.macs == 20 * 32 * 32
 
 
+def test_sampling_at_computed_places_is_told_as_for_onnx():
+    module = Apply(lambda m, x, grid: functional.grid_sample(m(x), grid, align_corners=False), nn.Conv2d(8, 8, 1))
+    report = import_torch(module, (torch.zeros(IMAGE), torch.zeros(2, 4, 4, 2))).report
+    (found,) = report.not_modelled
+    assert (found.reason, found.macs) == ("it reads at places that are computed", 4 * 2 * 8 * 4 * 4)
+
+
 def test_an_lstm_with_a_projection_is_reported_with_its_macs():
     module = Apply(lambda a, b, x: b(a(x))[0], nn.Linear(32, 32), nn.LSTM(32, 16, proj_size=4))
     network = import_torch(module, torch.zeros(ROWS)).workload

@@ -47,9 +47,8 @@ class Merger(NamedTuple):
 
 
 def merged_layers(workload: Workload, source: Group, target: Group) -> tuple[str, ...]:
-    """All layers from the first of two groups to the last, in topological order: their own and those between."""
-    places = [workload.depth[name] for name in source.layers + target.layers]
-    return workload.topological[min(places) : max(places) + 1]
+    """The layers of two groups in topological order."""
+    return tuple(sorted(source.layers + target.layers, key=workload.depth.__getitem__))
 
 
 def merge(task: Task, evaluation: Evaluation, objective: Objective, pairs: Sequence[Pair]) -> dict[Pair, Merger | None]:

@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
 _UNKNOWN = Verdict("not searched", "nothing forbids it; the search ended before pricing it (fadiff report prices it)")
 LEFT_OUT = Verdict("not searched", "nothing forbids it; not priced, since there are many and others matter more")
 LONGEST_SPAN = 64
-"""Layers from the first of two groups to the last, up to which pairs are looked at for others that are the same."""
+"""Layers of two groups, up to which pairs are looked at for others that are the same."""
 
 
 def verdicts(evaluation: Evaluation, objective: Objective, *, priced: bool = True) -> dict[Pair, Verdict]:
@@ -57,9 +57,9 @@ def verdicts(evaluation: Evaluation, objective: Objective, *, priced: bool = Tru
     schedule = evaluation.schedule
     task, alike = Task(schedule.workload, schedule.machine, dtype=np.float64), alike_pairs(schedule)
     needs: dict[Pair, _Need] = {}
-    unsuited = _unsuited(task)
+    unsuited, place = _unsuited(task), {id(group): i for i, group in enumerate(schedule.groups)}
     found = {
-        pair: unsuited or _between(task.workload, *pair) or _broken(task, pair, alike[pair], needs) for pair in alike
+        pair: unsuited or _between(schedule, place, *pair) or _broken(task, pair, alike[pair], needs) for pair in alike
     }
     free: dict[Pair, float] = {}
     for pair, verdict in found.items():
@@ -118,33 +118,32 @@ def _unsuited(task: Task) -> Verdict | None:
     return None
 
 
-def _between(workload: Workload, source: Group, target: Group) -> Verdict | None:
-    """Which layers run between two groups."""
-    members = frozenset(source.layers + target.layers)
-    names = merged_layers(workload, source, target)
-    between = [name for name in names if name not in members]
-    if not between:
-        return None
-    if forced := _on_the_way(workload, names, members):
-        told = listed([name for name in between if name in forced])
-        return Verdict("order", f"{told} must run between them")
-    verb = "runs" if len(between) == 1 else "run"
-    return Verdict("order", f"{listed(between)} {verb} between them: only groups in a row were tried as one")
+def _between(schedule: Schedule, place: dict[int, int], source: Group, target: Group) -> Verdict | None:
+    """Which layers must run between two groups: on their own, or as the groups of the schedule they are in."""
+    workload, members = schedule.workload, frozenset(source.layers + target.layers)
+    depths = [workload.depth[name] for name in members]
+    layers = [(name,) for name in workload.topological[min(depths) : max(depths) + 1]]
+    if between := _on_the_way(workload, layers, members):
+        return Verdict("order", f"{listed(between)} must run between them")
+    groups = [group.layers for group in schedule.groups[place[id(source)] : place[id(target)] + 1]]
+    if between := _on_the_way(workload, groups, members):
+        return Verdict("order", f"{listed(between)} must run between them, fused as they are")
+    return None
 
 
-def _on_the_way(workload: Workload, names: Sequence[str], members: frozenset[str]) -> set[str]:
-    """Layers outside two groups that read one of their tensors, over any number of layers, and feed one of them.
+def _on_the_way(workload: Workload, steps: Sequence[Sequence[str]], members: frozenset[str]) -> list[str]:
+    """Layers outside of two groups whose step reads one of their tensors, over any number of steps, and feeds one.
 
-    They are among those from the first member to the last in topological order, `names`.
+    They are among the steps from the first member to the last, in an order in which they can run.
     """
     after, before = set(members), set(members)
-    for name in names:
-        if any(edge.source in after for edge in workload.producers[name]):
-            after.add(name)
-    for name in reversed(names):
-        if any(edge.target in before for edge in workload.consumers[name]):
-            before.add(name)
-    return (after & before) - members
+    for step in steps:
+        if any(edge.source in after for name in step for edge in workload.producers[name]):
+            after.update(step)
+    for step in reversed(steps):
+        if any(edge.target in before for name in step for edge in workload.consumers[name]):
+            before.update(step)
+    return [name for step in steps for name in step if name in after and name in before and name not in members]
 
 
 class _Need(NamedTuple):

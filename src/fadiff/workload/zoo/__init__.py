@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from fadiff.file_kinds import NETWORK, refuse_other_kinds
-from fadiff.workload.file import load_workload
+from fadiff.workload.file import FILE_SUFFIXES, load_workload
 from fadiff.workload.graph import Workload
 from fadiff.workload.layer import MAX_SIZE, WorkloadError
 from fadiff.workload.zoo.cnn import mobilenet_v1, mobilenet_v2, resnet, vgg
 from fadiff.workload.zoo.transformer import Shape, transformer_block
 
-FILE_SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (*FILE_SUFFIXES, ".onnx", ".pt2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,24 @@ def load_model(
     name, colon, text = (part.strip() for part in spec.partition(":"))
     if name not in _MODELS:
         refuse_other_kinds(Path(spec), NETWORK)
+        _refuse_path(spec)
     model = _model(name)
     given = _options(name, text, model.options) if colon else {}
     # Two sizes of one model are two networks: options that matter show in the name.
     changed = [f"{key}={value}" for key, value in given.items() if value != model.options[key]]
     title = f"{model.title}:{','.join(changed)}" if changed else model.title
     return model.build(title, **{**model.options, **given})
+
+
+def _refuse_path(spec: str) -> None:
+    """Raise where there is such a file or folder, but none that is a network."""
+    path = Path(spec)
+    if spec and path.is_dir():
+        raise WorkloadError(f"{path}: this folder has no config.json of a Hugging Face model: name a file in it")
+    if path.is_file():
+        raise WorkloadError(
+            f"{path}: the name of a network's file ends in {', '.join(SUFFIXES)}: is this the right file?"
+        )
 
 
 def _is_model_file(spec: str) -> bool:
@@ -128,7 +140,7 @@ def _model(name: str) -> _Model:
         return _MODELS[name]
     raise WorkloadError(
         f"model {name!r} is unknown{_suggestion(name, _MODELS)}: use one of {', '.join(_MODELS)}, "
-        f"or a file, whose name ends in {', '.join((*FILE_SUFFIXES, '.onnx', '.pt2'))}"
+        f"or a file, whose name ends in {', '.join(SUFFIXES)}"
     )
 
 

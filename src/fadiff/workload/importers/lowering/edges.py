@@ -31,11 +31,13 @@ class Edges:
 
     def __init__(self, net: Net) -> None:
         self.net = net
-        self.notes: list[str] = []
-        """Dependencies that the network cannot say."""
+        untold: list[str] = []
         for draft in net.drafts:
             draft.operands, lost = _bounded(draft)
-            self._lose(draft, [operand for operand in (*lost, *draft.waits) if operand.layer is not None])
+            untold += self._lose(draft, [operand for operand in (*lost, *draft.waits) if operand.layer is not None])
+        more = f" ({len(untold) - 1} more layers wait in such a way)" if len(untold) > 1 else ""
+        self.notes = [f"{told} as well, which the network does not say{more}" for told in untold[:1]]
+        """Dependencies that the network cannot say: networks of equal blocks have the same one in each."""
         self.reasons: dict[Place, str | None] = {}
         self.readers: dict[int, list[Place]] = {layer: [] for layer in range(len(net.drafts))}
         for target, draft in enumerate(net.drafts):
@@ -50,8 +52,8 @@ class Edges:
             self._judge_edge(place)
         self._judge_shapes()
 
-    def _lose(self, draft: Draft, lost: Sequence[Operand]) -> None:
-        """Dependencies without an operand: their tensors are written all the same, as outputs are."""
+    def _lose(self, draft: Draft, lost: Sequence[Operand]) -> list[str]:
+        """Dependencies without an operand: their tensors are written all the same, as outputs are. What is untold."""
         untold: list[str] = []
         for operand in lost:
             assert operand.layer is not None
@@ -59,10 +61,9 @@ class Edges:
             others = [self.net.drafts[o.layer].needs for o in draft.operands if o.layer is not None]
             if not any(needs >> operand.layer & 1 for needs in others):
                 untold.append(self.net.label(operand.layer))
-        if untold:
-            told = ", ".join(untold[:SHOWN_LOST])
-            more = f" and {len(untold) - SHOWN_LOST} more" if len(untold) > SHOWN_LOST else ""
-            self.notes.append(f"{draft.name} waits for {told}{more} as well, which the network does not say")
+        told = ", ".join(untold[:SHOWN_LOST])
+        more = f" and {len(untold) - SHOWN_LOST} more" if len(untold) > SHOWN_LOST else ""
+        return [f"{draft.name} waits for {told}{more}"] if untold else []
 
     def operand(self, place: Place) -> Operand:
         """The operand at a place."""

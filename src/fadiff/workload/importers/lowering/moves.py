@@ -119,10 +119,13 @@ def concat(net: Net, number: int, operator: Concat) -> None:
 
 
 def _why_joined(operator: Concat, values: list[Value]) -> str:
-    """Why a concatenation is not read piece by piece: a piece that nobody can read so, or the axis."""
+    """Why a concatenation is not read piece by piece: a piece that nobody can read so, its layout, or the axis."""
     told = f"{operator.type} {operator.name}"
     if any(value.reason is not None and not value.parts for value in values):
         return f"{told} joins it with a tensor that goes through DRAM"
+    parts = [part for value in values for part in value.parts]
+    if any(part.axes is not None and any(atom.of == "c" for atom in part.axes[operator.axis]) for part in parts):
+        return f"{told} joins tensors whose channels, rows or columns lie differently"
     return f"{told} joins along axis {operator.axis}, not along channels"
 
 

@@ -129,6 +129,11 @@ def resize(call: Call) -> None:
     call.emit(Resize, call.all_tensors()[:1])
 
 
+def grid_sample(call: Call) -> None:
+    """Interpolation at computed places: four products for each word of an image."""
+    call.opaque("it reads at places that are computed", 2 ** (len(call.result) - 2) * prod(call.result))
+
+
 # --- rows of tables --------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +179,7 @@ OPERATORS = {
     "group_norm": group_norm, "native_group_norm": group_norm, "instance_norm": group_norm,
     "embedding": embedding, "embedding_bag": embedding_bag, "_embedding_bag": embedding_bag,
     "_embedding_bag_forward_only": embedding_bag,
+    "grid_sampler": grid_sample, "grid_sampler_2d": grid_sample, "grid_sampler_3d": grid_sample,
     **{f"{kind}_pool{n}d": pool for kind in ("max", "avg") for n in "123"},
     **{f"max_pool{n}d_with_indices": pool for n in "123"},
     **{f"adaptive_{kind}_pool{n}d": adaptive_pool for kind in ("avg", "max") for n in "123"},

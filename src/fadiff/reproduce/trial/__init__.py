@@ -1,0 +1,1 @@
+"""Networks as people bring them, read and scheduled as they come."""
