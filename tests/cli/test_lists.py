@@ -46,6 +46,12 @@ def test_a_hardware_file_is_shown_with_its_units(tmp_path: Path):
         assert part in shown
 
 
+def test_the_area_of_a_machine_is_told_by_part_and_in_all():
+    shown = " ".join(fadiff("hardware", "gemmini-large").stdout.split())
+    parts = "scratchpad 1.34, accumulator 0.186, registers 0.0410, MACs 0.341"
+    assert f"area 1.91 mm2 at 40 nm ({parts}) leakage 381 mW" in shown
+
+
 def test_an_extrapolated_energy_is_told_with_its_memory():
     shown = " ".join(fadiff("hardware", "tpu-v1").stdout.split())
     assert "unified_buffer: from the capacity, extrapolated beyond the table's 1 KB to 8 MB" in shown

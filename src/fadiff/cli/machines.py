@@ -4,12 +4,21 @@ from typing import Annotated
 
 import typer
 
-from fadiff.analysis.units import plural
+from fadiff.analysis.units import plural, significant
 from fadiff.cli.networks import Json
 from fadiff.cli.tables import console, cut, facts, print_json, table
-from fadiff.hardware import Machine, MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
+from fadiff.hardware import (
+    Machine,
+    MachineFile,
+    area_by_node_mm2,
+    builtin_machines,
+    leakage_mw,
+    load_machine,
+    machine_to_json,
+    read_machine,
+)
 from fadiff.hardware.quantities import clock_text
-from fadiff.report.machine_drawing import filled_notes, fusion_sentence, machine_lines
+from fadiff.report.machine_drawing import area_text, filled_notes, fusion_sentence, machine_lines
 
 
 def hardware(
@@ -75,6 +84,8 @@ def _show(told: MachineFile) -> None:
     widths = ", ".join(f"{what} {bits}" for what, bits in vars(machine.bits).items())
     overlap = "hide behind work" if machine.overlap == "full" else "add to the work"
     pairs = [
+        ("area", area_text(area_by_node_mm2(machine))),
+        ("leakage", f"{significant(leakage_mw(machine))} mW of its SRAMs, in no energy"),
         ("clock", "" if machine.clock_mhz is None else clock_text(machine.clock_mhz)),
         ("bits", widths),
         ("overlap", f"{machine.overlap}: transfers of {machine.memories[0].name} {overlap}"),

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from fadiff.files import Strict
-from fadiff.hardware.energy_model import WIDTH_BITS
 from fadiff.hardware.machine import Machine, MachineError
 from fadiff.hardware.machine_json import MachineKeys, stated
 from fadiff.hardware.nodes_file import AS_GEMMINI, FileKeys, Filled, NodesFileModel
 from fadiff.hardware.quantities import Bytes, CapacityWithUnit, Count, Energy, Rate, RateWithUnit
+from fadiff.hardware.sram_network import WIDTH_BITS
 
 WORD_BITS = 8
 SUM_BITS = 32

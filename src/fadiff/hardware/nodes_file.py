@@ -14,10 +14,11 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from fadiff.hardware.energy_model import CAPACITY_BYTES, is_extrapolated, row_bits, word_pj
+from fadiff.hardware.energy_model import row_bits, word_pj
 from fadiff.hardware.machine import Machine, MachineError, Memory, Node
 from fadiff.hardware.machine_json import AxisModel, BitsModel, MachineKeys, MemoryModel, node_as
 from fadiff.hardware.quantities import Capacity, Count, Energy, RateWithUnit, bytes_per_second, clock_mhz
+from fadiff.hardware.sram_network import CAPACITY_BYTES, is_extrapolated
 
 MAC_PJ = 0.5608
 FIRST_MEMORY_PJ_PER_BIT = 12.5

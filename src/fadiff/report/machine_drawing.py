@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from fadiff.analysis.units import significant
 from fadiff.hardware import Axis, Machine, Memory
 
 HEADINGS = ("", "instances", "", "capacity", "word", "words/cycle", "pJ/word")
@@ -48,6 +49,16 @@ def fusion_sentence(machine: Machine) -> str:
         return f"No memory says fuses: layers run one by one, and every tensor goes through {machine.nodes[0].name}."
     beside = ", ".join(TENSOR_NAMES[tensor] for tensor in memory.keeps)
     return f"Tensors between fused layers stay in {memory.name} ({_capacity(memory)}), beside tiles of {beside}."
+
+
+def area_text(by_node_mm2: Mapping[str, float]) -> str:
+    """The area of a machine, and of its parts.
+
+    >>> area_text({"scratchpad": 1.3448, "mac": 0.34079})
+    '1.69 mm2 at 40 nm (scratchpad 1.34, MACs 0.341)'
+    """
+    parts = [f"{'MACs' if name == 'mac' else name} {significant(mm2)}" for name, mm2 in by_node_mm2.items()]
+    return f"{significant(sum(by_node_mm2.values()))} mm2 at 40 nm ({', '.join(parts)})"
 
 
 def draw_machine(machine: Machine, filled: Mapping[str, str] | None = None) -> str:
