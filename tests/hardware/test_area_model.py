@@ -166,6 +166,6 @@ def test_jax_computes_the_same_area_and_its_gradient_in_every_size():
         return area(MACHINE.structure, numbers._replace(lanes=lanes, bytes=sizes), jnp).total
 
     given_numbers = jnp.asarray(numbers.lanes), jnp.asarray(numbers.bytes[1:])
-    value, slopes = jax.value_and_grad(total, argnums=(0, 1))(*given_numbers)
+    value, slopes = jax.jit(jax.value_and_grad(total, argnums=(0, 1)))(*given_numbers)
     assert float(value) == pytest.approx(machine_area(MACHINE).total, rel=1e-4)
     assert all(np.all(np.isfinite(slope)) and np.all(slope > 0) for slope in slopes)

@@ -27,7 +27,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fadiff.hardware.arrays import MachineArrays, pack_machine
-from fadiff.hardware.sram_network import WIDTH_BITS, Number, sram
+from fadiff.hardware.energy_model import moved_bits
+from fadiff.hardware.machine import RATES
+from fadiff.hardware.sram_network import Number, sram
 
 if TYPE_CHECKING:
     from fadiff.hardware.machine import Machine, Structure
@@ -133,10 +135,7 @@ def _flip_flops_mm2(capacity_bytes: Number) -> Number:
 
 
 def _width_bits(numbers: MachineArrays, memory: int, xp: ModuleType) -> Any:  # noqa: ANN401  (an array of xp)
-    """Width of a memory's rows: what it moves in a cycle, at least a word, within the table."""
-    rates = (numbers.words_per_cycle, numbers.read_words_per_cycle, numbers.write_words_per_cycle)
-    words = [xp.where(xp.isinf(rate[memory]), 1.0, rate[memory]) for rate in rates]
-    return xp.clip(numbers.word_bits[memory] * reduce(xp.maximum, words, 1.0), *WIDTH_BITS)
+    return moved_bits(numbers.word_bits[memory], [getattr(numbers, rate)[memory] for rate in RATES], xp)
 
 
 def _instances(structure: Structure, numbers: MachineArrays, node: int) -> Any:  # noqa: ANN401  (a number or an array)

@@ -12,11 +12,19 @@ the law of a square array, whose wires grow with its side, and the slope of the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+from math import inf
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from fadiff.hardware.sram_network import WIDTH_BITS, Number, sram
+
+# Energies from the network keep this many decimals, so that every computer calculates with the same numbers although
+# its mathematical library may round the network's last bits in its own way.
+NETWORK_PJ_DECIMALS = 6
 
 CAPACITY_EXPONENT = 0.5
 """How the energy of a byte grows with the capacity beyond the table."""
@@ -42,10 +50,20 @@ def word_pj(instance_bytes: Number, word_bits: Number | float, row_bits: Number 
     return word_bits / 8 * sram_pj_per_byte(instance_bytes, row_bits, xp)
 
 
+def network_pj(instance_bytes: int, word_bits: int, row_bits: float) -> float:
+    """Energy in pJ of one word of a memory that a machine does not state, to the decimals that count."""
+    return round(float(word_pj(float(instance_bytes), float(word_bits), row_bits)), NETWORK_PJ_DECIMALS)
+
+
 def row_bits(word_bits: int, *words_per_cycle: float | None) -> float:
     """Width in bits of the rows of a memory: what it moves in a cycle, at least a word, within the table.
 
     Of several rates the largest counts; a rate that is not stated (None) says nothing.
     """
-    moved = max((word_bits * rate for rate in words_per_cycle if rate is not None), default=0.0)
-    return min(max(moved, word_bits, WIDTH_BITS[0]), WIDTH_BITS[1])
+    return float(moved_bits(word_bits, [inf if rate is None else rate for rate in words_per_cycle]))
+
+
+def moved_bits(word_bits: Any, words_per_cycle: Sequence[Any], xp: ModuleType = np) -> Any:  # noqa: ANN401  (arrays)
+    """The same of arrays, where a rate that is not stated is infinite."""
+    words = [xp.where(xp.isinf(rate), 1.0, rate) for rate in words_per_cycle]
+    return xp.clip(word_bits * reduce(xp.maximum, words, 1.0), *WIDTH_BITS)

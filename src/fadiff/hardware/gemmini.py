@@ -130,17 +130,21 @@ class GemminiFileModel(GemminiModel, FileKeys):
     rate: RateWithUnit | None = None
     """Of DRAM, instead of `words_per_cycle.L3`."""
 
-    def filled_in(self) -> tuple[Machine, Filled]:
-        """The machine, and how each energy that the file leaves out was found."""
+    def nodes_file(self) -> NodesFileModel:
+        """The list of nodes that the short keys stand for."""
         l1_bytes, l2_bytes = _only_one("l1", self.l1, self.l1_bytes), _only_one("l2", self.l2, self.l2_bytes)
         nodes = self._nodes(l1_bytes, l2_bytes)
-        if self.rate is not None:
-            if "L3" in self.words_per_cycle.model_fields_set:
-                raise MachineError("rate: words_per_cycle.L3 is given too: keep one of the two")
-            dram, *others = nodes.nodes
-            timed = dram.model_copy(update={"words_per_cycle": None, "rate": self.rate})
-            nodes = nodes.model_copy(update={"nodes": [timed, *others]})
-        machine, filled = nodes.filled_in()
+        if self.rate is None:
+            return nodes
+        if "L3" in self.words_per_cycle.model_fields_set:
+            raise MachineError("rate: words_per_cycle.L3 is given too: keep one of the two")
+        dram, *others = nodes.nodes
+        timed = dram.model_copy(update={"words_per_cycle": None, "rate": self.rate})
+        return nodes.model_copy(update={"nodes": [timed, *others]})
+
+    def filled_in(self) -> tuple[Machine, Filled]:
+        """The machine, and how each energy that the file leaves out was found."""
+        machine, filled = self.nodes_file().filled_in()
         register = {f"registers.{key}": AS_GEMMINI for key in ("read_pj", "write_pj") if self.pj.L0 is None}
         return machine, {**filled, **register}
 

@@ -128,6 +128,15 @@ def _in_units(size_bytes: int) -> str:
     return f"{size_bytes:,} B"
 
 
+def number_text(value: float, *, is_bytes: bool) -> str:
+    """A number of a machine, in units where it is a capacity.
+
+    >>> number_text(65536.0, is_bytes=True), number_text(12.5, is_bytes=False)
+    ('64 KB', '12.5')
+    """
+    return _in_units(int(value)) if is_bytes else _number(value)
+
+
 def _rate(memory: Memory) -> str:
     if memory.words_per_cycle is not None:
         return _number(memory.words_per_cycle)
