@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import MACHINE, NETWORK, answer, fadiff, write
+from cli.command import MACHINE, NETWORK, answer, fadiff, refusal, write
 from fadiff.hardware import builtin_machines, load_machine
 from fadiff.workload import load_model, zoo_names
 
@@ -44,6 +44,31 @@ def test_a_hardware_file_is_shown_with_its_units(tmp_path: Path):
         "Tensors between fused layers stay in scratchpad",
     ):
         assert part in shown
+
+
+def test_the_area_of_a_machine_is_told_by_part_and_in_all():
+    shown = " ".join(fadiff("hardware", "gemmini-large").stdout.split())
+    parts = "scratchpad 1.34, accumulator 0.186, registers 0.0410, MACs 0.341"
+    assert f"area 1.91 mm2 at 40 nm ({parts}) leakage 381 mW" in shown
+
+
+def test_a_space_of_machines_is_shown_with_its_ends(tmp_path: Path):
+    space = write(tmp_path, "space.yaml", MACHINE.replace("l2: 16 KB", "l2: {from: 16 KB, to: 1 MB}"))
+    shown = " ".join(fadiff("hardware", space).stdout.split())
+    assert "1 free number" in shown
+    assert "scratchpad.bytes any 16 KB 1 MB" in shown
+    assert "smallest area 0.0" in shown
+    assert "largest area 2.69 mm2" in shown
+    printed = answer("hardware", space)
+    assert printed["numbers"][0]["name"] == "scratchpad.bytes"
+    assert printed["smallest"]["area_mm2"] < printed["largest"]["area_mm2"]
+    assert printed["largest"]["hardware"]["nodes"][1]["bytes"] == 2**20
+
+
+def test_a_space_is_refused_where_a_machine_is_wanted(tmp_path: Path):
+    space = write(tmp_path, "space.yaml", MACHINE.replace("l2: 16 KB", "l2: {from: 16 KB, to: 1 MB}"))
+    told = refusal("optimize", "mobilenet_v1", "--hardware", space, "-m", "greedy")
+    assert "this is a space of machines, not one machine" in told
 
 
 def test_an_extrapolated_energy_is_told_with_its_memory():

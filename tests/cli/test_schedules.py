@@ -7,7 +7,9 @@ import pytest
 
 import fadiff as api
 from cli.command import MACHINE, NETWORK, answer, fadiff, refusal, schedule_file, write
+from fadiff.analysis.units import significant
 from fadiff.cost import evaluate, load_schedule
+from fadiff.hardware import area_by_node_mm2, leakage_mw, machine_area
 from fadiff.report.notebook import schedule_html
 
 FUSED = Path(__file__).parents[1] / "data" / "schedules" / "mobilenet_v1.gemmini-large.fused.json"
@@ -50,6 +52,10 @@ def test_evaluate_prints_what_the_model_computes(tmp_path: Path):
     assert costs["totals"]["cycles"] == expected.cycles
     totals = costs["totals"]
     assert totals["mac_energy_pj"] + sum(totals["memory_energy_pj"].values()) == pytest.approx(expected.energy_pj)
+    machine = expected.schedule.machine
+    assert costs["area_mm2"] == area_by_node_mm2(machine)
+    assert costs["leakage_mw"] == leakage_mw(machine)
+    assert f"{significant(machine_area(machine).total)} mm2 at 40 nm" in fadiff("evaluate", path).stdout
 
 
 def test_layers_and_groups_add_up_to_the_totals():

@@ -223,8 +223,9 @@ def test_the_example_to_check_by_hand_is_right(desk: Path):
 EXAMPLE = "## 11. An example to check by hand"
 
 
-def test_errors_of_the_energy_network_are_those_of_its_file():
-    about = json.loads(text_of(ROOT / "src" / "fadiff" / "hardware" / "energy_weights.json"))
+@pytest.mark.parametrize("quantity", ["energy", "area", "leakage"])
+def test_errors_of_the_networks_are_those_of_their_files(quantity: str):
+    about = json.loads(text_of(ROOT / "src" / "fadiff" / "hardware" / f"{quantity}_weights.json"))
     held_out = len(about["held_out"]["rows"])
     for name, part, rows in (
         ("training", about["training"], about["table"]["rows"] - held_out),

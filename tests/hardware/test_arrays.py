@@ -27,6 +27,7 @@ def test_numbers_of_a_machine_stand_in_the_order_of_its_nodes():
     arrays = pack_machine(MACHINE)
     assert {name: value.tolist() for name, value in arrays._asdict().items()} == {
         "lanes": [16, 4],
+        "bytes": [inf, 4097, 64],
         "usable_bytes": [inf, 2048, 64],
         "word_bits": [16, 8, 32],
         "words_per_cycle": [8, inf, inf],

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff.hardware import load_machine, row_bits, sram_pj_per_byte, word_pj
-from fadiff.hardware.energy_model import CAPACITY_BYTES, WIDTH_BITS, Weights, log_pj_per_byte, shipped_weights
+from fadiff.hardware.sram_network import CAPACITY_BYTES, WIDTH_BITS, Weights, log_network, shipped_weights
 
 TABLE = Path(__file__).parents[2] / "data" / "cacti_sram_epa.csv"
 
@@ -72,7 +72,7 @@ def test_energy_rises_with_capacity_whatever_the_weights_are(
     rng = np.random.default_rng(seed)
     shapes = ((8,), (8,), (8,), (8,), (), (), ())
     weights = Weights(*(scale * rng.normal(size=shape) for shape in shapes))
-    low, high = log_pj_per_byte(weights, np.array(sorted((one, other))), width_bits)
+    low, high = log_network(weights, np.array(sorted((one, other))), width_bits, -1)
     assert low <= high + 1e-9
 
 
@@ -105,7 +105,7 @@ def test_beyond_the_table_energy_follows_the_square_root_of_the_capacity(edge_by
 @given(capacities, widths)
 @patient
 def test_inside_the_table_energy_is_the_networks_to_the_last_digit(capacity_bytes: int, width_bits: float):
-    network_pj = np.exp(log_pj_per_byte(shipped_weights(), float(capacity_bytes), width_bits))
+    network_pj = np.exp(log_network(shipped_weights("energy"), float(capacity_bytes), width_bits, -1))
     assert sram_pj_per_byte(float(capacity_bytes), width_bits) == network_pj
 
 

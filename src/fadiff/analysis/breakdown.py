@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from fadiff.analysis.at_clock import AtClock, at_clock
 from fadiff.analysis.idle import IdleLanes, array_use
 from fadiff.analysis.occupancy import needed_bytes
+from fadiff.hardware import area_by_node_mm2, leakage_mw
 from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.rules import Examined
 
@@ -116,6 +117,10 @@ class Breakdown:
     accesses: tuple[Access, ...]
     capacity_bytes: dict[str, float]
     """Of one instance of each memory below the first."""
+    area_mm2: dict[str, float]
+    """Of the machine at 40 nm: each memory below the first with all its instances, `mac`, and `vector`."""
+    leakage_mw: float
+    """What its SRAMs leak; no part of any energy."""
     totals: Totals
     groups: tuple[GroupCost, ...]
     layers: tuple[LayerCost, ...]
@@ -165,6 +170,8 @@ def breakdown(evaluation: Evaluation) -> Breakdown:
         memories=tuple(by_memory),
         accesses=tuple(_access(evaluation, flow) for flow in evaluation.flows),
         capacity_bytes={memory.name: memory.usable_bytes for memory in memories[1:]},
+        area_mm2=area_by_node_mm2(machine),
+        leakage_mw=leakage_mw(machine),
         totals=Totals(
             energy_pj=evaluation.energy_pj,
             cycles=evaluation.cycles,

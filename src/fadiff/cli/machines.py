@@ -4,12 +4,24 @@ from typing import Annotated
 
 import typer
 
-from fadiff.analysis.units import plural
+from fadiff.analysis.units import plural, significant
 from fadiff.cli.networks import Json
+from fadiff.cli.spaces import show_space, space_json
 from fadiff.cli.tables import console, cut, facts, print_json, table
-from fadiff.hardware import Machine, MachineFile, builtin_machines, load_machine, machine_to_json, read_machine
+from fadiff.hardware import (
+    Machine,
+    MachineFile,
+    Space,
+    area_by_node_mm2,
+    builtin_machines,
+    leakage_mw,
+    load_machine,
+    machine_to_json,
+    read_hardware,
+    read_machine,
+)
 from fadiff.hardware.quantities import clock_text
-from fadiff.report.machine_drawing import filled_notes, fusion_sentence, machine_lines
+from fadiff.report.machine_drawing import area_text, filled_notes, fusion_sentence, machine_lines
 
 
 def hardware(
@@ -17,7 +29,7 @@ def hardware(
         str | None,
         typer.Argument(
             metavar="NAME_OR_FILE",
-            help="A built-in accelerator or a hardware file (.yaml, .yml, .json), to show in full.",
+            help="A built-in accelerator, or a file of a machine or of a space of machines, to show in full.",
             show_default=False,
         ),
     ] = None,
@@ -27,7 +39,8 @@ def hardware(
 
     One is shown as the list that it is, from DRAM to the multipliers. What
     --json prints of it is a complete hardware file: change it, and give it to
-    fadiff optimize.
+    fadiff optimize. Of a space of machines the free numbers are shown, and the
+    smallest and the largest machine.
 
     Examples:
       fadiff hardware
@@ -35,8 +48,10 @@ def hardware(
       fadiff hardware gemmini-large --json > mine.json
     """
     if name_or_file is not None:
-        told = read_machine(name_or_file)
-        if json:
+        told = read_hardware(name_or_file)
+        if isinstance(told, Space):
+            print_json(space_json(told)) if json else show_space(told)
+        elif json:
             print_json(machine_to_json(told.machine))
         else:
             _show(told)
@@ -75,6 +90,8 @@ def _show(told: MachineFile) -> None:
     widths = ", ".join(f"{what} {bits}" for what, bits in vars(machine.bits).items())
     overlap = "hide behind work" if machine.overlap == "full" else "add to the work"
     pairs = [
+        ("area", area_text(area_by_node_mm2(machine))),
+        ("leakage", f"{significant(leakage_mw(machine))} mW of its SRAMs, in no energy"),
         ("clock", "" if machine.clock_mhz is None else clock_text(machine.clock_mhz)),
         ("bits", widths),
         ("overlap", f"{machine.overlap}: transfers of {machine.memories[0].name} {overlap}"),

@@ -9,6 +9,7 @@ from fadiff.analysis.breakdown import Access, Breakdown, GroupCost, LayerCost, T
 from fadiff.analysis.units import significant, size_text
 from fadiff.cli.tables import column_groups, facts, microjoules, percent, short, table
 from fadiff.hardware.machine import VECTOR
+from fadiff.report.machine_drawing import area_text
 from fadiff.schedule.ir import LowerBound
 
 
@@ -29,6 +30,7 @@ def totals_table(costs: Breakdown) -> Table:
             ("EDP", f"{totals.edp_uj_cycles:.4g} uJ*cycles"),
             *clock_facts(totals.at_clock),
             *([("bound", bound_text(costs.bound, costs.gaps))] if costs.bound is not None else []),
+            ("area", area_text(costs.area_mm2)),
             (costs.memories[0], size_text(totals.first_memory_bytes)),
             ("utilization", _pe_time(totals)),
             *costs.coverage.facts,

@@ -17,6 +17,8 @@ class MachineArrays(NamedTuple):
 
     lanes: Any
     """`[axes]` lanes of each axis."""
+    bytes: Any
+    """`[memories]` bytes of one instance; infinite for the first memory."""
     usable_bytes: Any
     """`[memories]` bytes that one instance may be filled with; infinite for the first memory."""
     word_bits: Any
@@ -60,7 +62,7 @@ def pack_machine(machine: Machine) -> MachineArrays:
 
     return MachineArrays(
         lanes=np.array([axis.size for axis in machine.axes], dtype=np.float64),
-        **{what: of_memories(what) for what in ("usable_bytes", "word_bits", *RATES, "read_pj", "write_pj")},
+        **{what: of_memories(what) for what in ("bytes", "usable_bytes", "word_bits", *RATES, "read_pj", "write_pj")},
         mac_pj=np.float64(machine.mac_pj),
         vector_lanes=np.float64(inf if machine.vector is None else machine.vector.lanes),
         vector_pj=np.float64(0 if machine.vector is None else machine.vector.pj),

@@ -1,101 +1,33 @@
 r"""Energy of an access to on-chip SRAM, as a smooth function of its capacity.
 
-A small network, trained on CACTI's answers for 40 nm SRAMs, maps the capacity in bytes and the row width in bits to
-the energy of one byte in pJ (mean of read and write). With both inputs taken to [-1, 1] on a logarithmic axis, x for
-capacity and y for width, it computes
-
-.. math::
-    h &= \tanh(\mathrm{sp}(a)\, x - \mathrm{sp}(b)\, y + c) \\
-    \ln e &= \mathrm{sp}(p) \cdot h + \mathrm{sp}(q)\, x - \mathrm{sp}(r)\, y + d
-
-where sp is softplus, sp(z) = ln(1 + exp z) > 0. All signs on the way from x are positive and tanh increases, so
-**e is smooth and strictly increasing in capacity whatever the weights are**: a search over capacities never meets a
-gradient of the wrong sign. In the same way e decreases in width (a wider row shares its overhead among more bytes),
-which keeps it sane between the table's four widths. CACTI itself picks among discrete layouts and its curve is
-jagged; the network is meant to pass between its points.
-
-The table ends at 1 KB and 8 MB. Beyond, the energy of a byte follows the square root of the capacity,
+A network (:mod:`fadiff.hardware.sram_network`), trained on CACTI's answers for 40 nm SRAMs, maps the capacity in bytes
+and the row width in bits to the energy of one byte in pJ (mean of read and write). It increases with the capacity, and
+falls with the width. Beyond the table's 1 KB and 8 MB the energy of a byte follows the square root of the capacity,
 
 .. math::
     e(c) = e(c_{edge}) \, (c / c_{edge})^{1/2}
 
-the law of a square array, whose wires grow with its side, and the slope of the table itself at both ends. It goes on
-from the network without a step and increases. Widths outside the table (8 to 128 bits) are clamped to it.
-
-Each function takes the array namespace to compute in: NumPy (float64, for files), or `jax.numpy` under `jax.jit` and
-`jax.grad`. JAX itself is not imported, so that reading a hardware file does not have to load it.
+the law of a square array, whose wires grow with its side, and the slope of the table itself at both ends.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from functools import cache
-from importlib import resources
+from collections.abc import Sequence
+from functools import reduce
+from math import inf
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import jax
+from fadiff.hardware.sram_network import WIDTH_BITS, Number, sram
 
-CAPACITY_BYTES = (1024, 8 * 1024 * 1024)
-WIDTH_BITS = (8, 128)
+# Energies from the network keep this many decimals, so that every computer calculates with the same numbers although
+# its mathematical library may round the network's last bits in its own way.
+NETWORK_PJ_DECIMALS = 6
+
 CAPACITY_EXPONENT = 0.5
 """How the energy of a byte grows with the capacity beyond the table."""
-
-# What a function is given it returns: a float, a NumPy array or a JAX array.
-Number = TypeVar("Number", float, NDArray[np.float64], "jax.Array")
-
-
-class Weights(NamedTuple):
-    """The parameters of H hidden units, before softplus; arrays of NumPy or JAX."""
-
-    capacity_in: Any  # a [H]
-    width_in: Any  # b [H]
-    bias: Any  # c [H]
-    out: Any  # p [H]
-    capacity_slope: Any  # q []
-    width_slope: Any  # r []
-    offset: Any  # d []
-
-
-def shipped_weights() -> Weights:
-    """The trained parameters that come with the package, float64, in arrays of the caller's own.
-
-    JAX knows a constant of a program by the identity of its array. One array in a program of 32 bits and in one of 64
-    would be the same constant, of the first one's type, to both.
-    """
-    return Weights(*(value.copy() for value in _stored_weights()))
-
-
-@cache
-def _stored_weights() -> Weights:
-    text = resources.files("fadiff.hardware").joinpath("energy_weights.json").read_text(encoding="utf-8")
-    stored = json.loads(text)["weights"]
-    return Weights(**{name: np.asarray(stored[name], dtype=np.float64) for name in Weights._fields})
-
-
-def log_pj_per_byte(
-    weights: Weights, capacity_bytes: Number, width_bits: Number | float, xp: ModuleType = np
-) -> Number:
-    """The network itself: ln of the pJ a byte of an SRAM costs, elementwise; beyond the table, that of its edge."""
-    x = _scaled(capacity_bytes, CAPACITY_BYTES, xp)
-    y = _scaled(width_bits, WIDTH_BITS, xp)
-    a, b, p, q, r = (
-        _softplus(weight, xp)
-        for weight in (
-            weights.capacity_in,
-            weights.width_in,
-            weights.out,
-            weights.capacity_slope,
-            weights.width_slope,
-        )
-    )
-    h = xp.tanh(x[..., None] * a - y[..., None] * b + weights.bias)
-    return h @ p + q * x - r * y + weights.offset
 
 
 def sram_pj_per_byte(capacity_bytes: Number, width_bits: Number | float, xp: ModuleType = np) -> Number:
@@ -104,8 +36,7 @@ def sram_pj_per_byte(capacity_bytes: Number, width_bits: Number | float, xp: Mod
     >>> print(f"{sram_pj_per_byte(8192.0, 128.0):.2f} pJ")
     0.46 pJ
     """
-    beyond = capacity_bytes / xp.clip(xp.asarray(capacity_bytes), *CAPACITY_BYTES)
-    return xp.exp(log_pj_per_byte(shipped_weights(), capacity_bytes, width_bits, xp)) * beyond**CAPACITY_EXPONENT
+    return sram("energy", capacity_bytes, width_bits, xp, below=CAPACITY_EXPONENT, above=CAPACITY_EXPONENT)
 
 
 def word_pj(instance_bytes: Number, word_bits: Number | float, row_bits: Number | float, xp: ModuleType = np) -> Number:
@@ -119,13 +50,9 @@ def word_pj(instance_bytes: Number, word_bits: Number | float, row_bits: Number 
     return word_bits / 8 * sram_pj_per_byte(instance_bytes, row_bits, xp)
 
 
-def is_extrapolated(capacity_bytes: float) -> bool:
-    """Whether a capacity is outside the table, so that its energy follows the square root.
-
-    >>> is_extrapolated(512), is_extrapolated(1024)
-    (True, False)
-    """
-    return not CAPACITY_BYTES[0] <= capacity_bytes <= CAPACITY_BYTES[1]
+def network_pj(instance_bytes: int, word_bits: int, row_bits: float) -> float:
+    """Energy in pJ of one word of a memory that a machine does not state, to the decimals that count."""
+    return round(float(word_pj(float(instance_bytes), float(word_bits), row_bits)), NETWORK_PJ_DECIMALS)
 
 
 def row_bits(word_bits: int, *words_per_cycle: float | None) -> float:
@@ -133,15 +60,10 @@ def row_bits(word_bits: int, *words_per_cycle: float | None) -> float:
 
     Of several rates the largest counts; a rate that is not stated (None) says nothing.
     """
-    moved = max((word_bits * rate for rate in words_per_cycle if rate is not None), default=0.0)
-    return min(max(moved, word_bits, WIDTH_BITS[0]), WIDTH_BITS[1])
+    return float(moved_bits(word_bits, [inf if rate is None else rate for rate in words_per_cycle]))
 
 
-def _scaled(value: Number, bounds: tuple[int, int], xp: ModuleType) -> Any:  # noqa: ANN401  (an array of xp)
-    """The value clamped to its bounds and taken to [-1, 1] on a logarithmic axis."""
-    low, high = (math.log2(bound) for bound in bounds)
-    return (2 * xp.log2(xp.clip(xp.asarray(value), *bounds)) - (low + high)) / (high - low)
-
-
-def _softplus(weight: Any, xp: ModuleType) -> Any:  # noqa: ANN401  (an array of xp)
-    return xp.logaddexp(weight, 0.0)
+def moved_bits(word_bits: Any, words_per_cycle: Sequence[Any], xp: ModuleType = np) -> Any:  # noqa: ANN401  (arrays)
+    """The same of arrays, where a rate that is not stated is infinite."""
+    words = [xp.where(xp.isinf(rate), 1.0, rate) for rate in words_per_cycle]
+    return xp.clip(word_bits * reduce(xp.maximum, words, 1.0), *WIDTH_BITS)

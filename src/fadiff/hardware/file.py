@@ -12,8 +12,10 @@ from pathlib import Path
 from fadiff.file_kinds import HARDWARE, read_data, refuse_other_kinds
 from fadiff.files import FileError, keys_of, misspelt, parse, validate
 from fadiff.hardware.gemmini import GemminiFileModel
-from fadiff.hardware.machine import Machine, MachineError
+from fadiff.hardware.machine import Machine, MachineError, check_room
 from fadiff.hardware.nodes_file import Filled, NodesFileModel
+from fadiff.hardware.space import Space
+from fadiff.hardware.space_file import has_ranges, space_of
 
 SUFFIXES = (".yaml", ".yml", ".json")
 GUIDE = "docs/accelerator.md"
@@ -54,6 +56,17 @@ def load_machine(name_or_path: str) -> Machine:
 
 def read_machine(name_or_path: str) -> MachineFile:
     """A machine by its built-in name, or from a YAML or JSON file, with what the file says about it."""
+    found = read_hardware(name_or_path)
+    if isinstance(found, Space):
+        raise FileError(
+            f"{name_or_path}: this is a space of machines, not one machine: give numbers instead of ranges, or let "
+            "fadiff codesign search it"
+        )
+    return found
+
+
+def read_hardware(name_or_path: str) -> MachineFile | Space:
+    """A machine by its built-in name, or what a file describes: a machine, or a space of machines."""
     known = builtin_machines()
     if name_or_path in known:
         data = parse(CATALOG.joinpath(f"{name_or_path}.yaml").read_text(encoding="utf-8"), name_or_path)
@@ -67,10 +80,14 @@ def read_machine(name_or_path: str) -> MachineFile:
             f"{name_or_path}: no built-in hardware has this name{hint}: "
             f"choose {', '.join(known)}, or a file that ends in {', '.join(SUFFIXES)}"
         )
+    return space_of(data, name_or_path) if has_ranges(data) else _machine_file(data, name_or_path)
+
+
+def _machine_file(data: object, name_or_path: str) -> MachineFile:
     model = validate(NodesFileModel if _lists_nodes(data) else GemminiFileModel, data, name_or_path, _about_unknown)
     try:
         machine, filled = model.filled_in()
-        _check_room(machine)
+        check_room(machine)
     except MachineError as error:
         raise FileError(f"{name_or_path}: {error}") from None
     return MachineFile(machine, model.description, model.source, tuple(model.notes), filled)
@@ -86,18 +103,3 @@ def _about_unknown(key: str) -> str:
 
 def _lists_nodes(data: object) -> bool:
     return isinstance(data, dict) and "nodes" in data
-
-
-def _check_room(machine: Machine) -> None:
-    """Raise where a memory cannot hold a single value of each tensor it keeps, so that no layer at all would fit."""
-    innermost = machine.nodes[machine.structure.keepers("O")[-1]]
-    for memory in machine.memories[1:]:
-        of_o = machine.bits.sums if memory is innermost else machine.bits.O
-        widths = {"W": machine.bits.W, "I": machine.bits.I, "O": of_o}
-        bits = sum(widths[tensor] for tensor in memory.keeps)
-        if bits > 8 * memory.usable_bytes:
-            has = f"{memory.name} has {'half of ' if memory.double_buffered else ''}{memory.bytes} bytes"
-            raise MachineError(
-                f"hardware {machine.name!r}: {has}, and one value of each tensor it keeps "
-                f"({', '.join(memory.keeps)}) takes {bits} bits: give it more bytes"
-            )

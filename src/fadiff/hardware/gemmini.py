@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from fadiff.files import Strict
-from fadiff.hardware.energy_model import WIDTH_BITS
 from fadiff.hardware.machine import Machine, MachineError
 from fadiff.hardware.machine_json import MachineKeys, stated
 from fadiff.hardware.nodes_file import AS_GEMMINI, FileKeys, Filled, NodesFileModel
 from fadiff.hardware.quantities import Bytes, CapacityWithUnit, Count, Energy, Rate, RateWithUnit
+from fadiff.hardware.sram_network import WIDTH_BITS
 
 WORD_BITS = 8
 SUM_BITS = 32
@@ -130,17 +130,21 @@ class GemminiFileModel(GemminiModel, FileKeys):
     rate: RateWithUnit | None = None
     """Of DRAM, instead of `words_per_cycle.L3`."""
 
-    def filled_in(self) -> tuple[Machine, Filled]:
-        """The machine, and how each energy that the file leaves out was found."""
+    def nodes_file(self) -> NodesFileModel:
+        """The list of nodes that the short keys stand for."""
         l1_bytes, l2_bytes = _only_one("l1", self.l1, self.l1_bytes), _only_one("l2", self.l2, self.l2_bytes)
         nodes = self._nodes(l1_bytes, l2_bytes)
-        if self.rate is not None:
-            if "L3" in self.words_per_cycle.model_fields_set:
-                raise MachineError("rate: words_per_cycle.L3 is given too: keep one of the two")
-            dram, *others = nodes.nodes
-            timed = dram.model_copy(update={"words_per_cycle": None, "rate": self.rate})
-            nodes = nodes.model_copy(update={"nodes": [timed, *others]})
-        machine, filled = nodes.filled_in()
+        if self.rate is None:
+            return nodes
+        if "L3" in self.words_per_cycle.model_fields_set:
+            raise MachineError("rate: words_per_cycle.L3 is given too: keep one of the two")
+        dram, *others = nodes.nodes
+        timed = dram.model_copy(update={"words_per_cycle": None, "rate": self.rate})
+        return nodes.model_copy(update={"nodes": [timed, *others]})
+
+    def filled_in(self) -> tuple[Machine, Filled]:
+        """The machine, and how each energy that the file leaves out was found."""
+        machine, filled = self.nodes_file().filled_in()
         register = {f"registers.{key}": AS_GEMMINI for key in ("read_pj", "write_pj") if self.pj.L0 is None}
         return machine, {**filled, **register}
 

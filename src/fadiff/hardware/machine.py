@@ -203,6 +203,21 @@ class Machine:
         return next((memory for memory in self.memories if memory.fuses), None)
 
 
+def check_room(machine: Machine) -> None:
+    """Raise where a memory cannot hold a single value of each tensor it keeps, so that no layer at all would fit."""
+    innermost = machine.nodes[machine.structure.keepers("O")[-1]]
+    for memory in machine.memories[1:]:
+        of_o = machine.bits.sums if memory is innermost else machine.bits.O
+        widths = {"W": machine.bits.W, "I": machine.bits.I, "O": of_o}
+        bits = sum(widths[tensor] for tensor in memory.keeps)
+        if bits > 8 * memory.usable_bytes:
+            has = f"{memory.name} has {'half of ' if memory.double_buffered else ''}{memory.bytes} bytes"
+            raise MachineError(
+                f"hardware {machine.name!r}: {has}, and one value of each tensor it keeps "
+                f"({', '.join(memory.keeps)}) takes {bits} bits: give it more bytes"
+            )
+
+
 def _problems(machine: Machine) -> Iterator[str]:
     """What is wrong with a machine."""
     if not machine.nodes or not isinstance(machine.nodes[0], Memory):

@@ -14,17 +14,14 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from fadiff.hardware.energy_model import CAPACITY_BYTES, is_extrapolated, row_bits, word_pj
+from fadiff.hardware.energy_model import network_pj, row_bits
 from fadiff.hardware.machine import Machine, MachineError, Memory, Node
 from fadiff.hardware.machine_json import AxisModel, BitsModel, MachineKeys, MemoryModel, node_as
 from fadiff.hardware.quantities import Capacity, Count, Energy, RateWithUnit, bytes_per_second, clock_mhz
+from fadiff.hardware.sram_network import CAPACITY_BYTES, is_extrapolated
 
 MAC_PJ = 0.5608
 FIRST_MEMORY_PJ_PER_BIT = 12.5
-
-# Energies from the network keep this many decimals, so that every computer calculates with the same numbers although
-# its mathematical library may round the network's last bits in its own way.
-NETWORK_PJ_DECIMALS = 6
 
 # How an energy that a file leaves out was found.
 FROM_CAPACITY = "from the capacity"
@@ -85,7 +82,7 @@ class MemoryFileModel(MemoryModel):
     def _network_pj(self, size_bytes: int) -> float:
         rates = (self.words_per_cycle, self.read_words_per_cycle, self.write_words_per_cycle)
         width = row_bits(self.word_bits, *rates) if self.row_bits is None else float(self.row_bits)
-        return round(float(word_pj(float(size_bytes), float(self.word_bits), width)), NETWORK_PJ_DECIMALS)
+        return network_pj(size_bytes, self.word_bits, width)
 
 
 class FileKeys(MachineKeys):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from fadiff.analysis.units import significant
 from fadiff.hardware import Axis, Machine, Memory
 
 HEADINGS = ("", "instances", "", "capacity", "word", "words/cycle", "pJ/word")
@@ -48,6 +49,16 @@ def fusion_sentence(machine: Machine) -> str:
         return f"No memory says fuses: layers run one by one, and every tensor goes through {machine.nodes[0].name}."
     beside = ", ".join(TENSOR_NAMES[tensor] for tensor in memory.keeps)
     return f"Tensors between fused layers stay in {memory.name} ({_capacity(memory)}), beside tiles of {beside}."
+
+
+def area_text(by_node_mm2: Mapping[str, float]) -> str:
+    """The area of a machine, and of its parts.
+
+    >>> area_text({"scratchpad": 1.3448, "mac": 0.34079})
+    '1.69 mm2 at 40 nm (scratchpad 1.34, MACs 0.341)'
+    """
+    parts = [f"{'MACs' if name == 'mac' else name} {significant(mm2)}" for name, mm2 in by_node_mm2.items()]
+    return f"{significant(sum(by_node_mm2.values()))} mm2 at 40 nm ({', '.join(parts)})"
 
 
 def draw_machine(machine: Machine, filled: Mapping[str, str] | None = None) -> str:
@@ -115,6 +126,15 @@ def _in_units(size_bytes: int) -> str:
         if size_bytes >= unit and 4 * size_bytes % unit == 0:
             return f"{size_bytes / unit:,g} {name}"
     return f"{size_bytes:,} B"
+
+
+def number_text(value: float, *, is_bytes: bool) -> str:
+    """A number of a machine, in units where it is a capacity.
+
+    >>> number_text(65536.0, is_bytes=True), number_text(12.5, is_bytes=False)
+    ('64 KB', '12.5')
+    """
+    return _in_units(int(value)) if is_bytes else _number(value)
 
 
 def _rate(memory: Memory) -> str:

@@ -10,9 +10,10 @@ from fadiff.analysis.at_clock import clock_facts
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import plural
 from fadiff.cost.evaluate import COMPUTE, Evaluation
+from fadiff.hardware import area_by_node_mm2
 from fadiff.hardware.machine import VECTOR
 from fadiff.hardware.quantities import clock_text
-from fadiff.report.machine_drawing import machine_lines
+from fadiff.report.machine_drawing import area_text, machine_lines
 from fadiff.workload.names import shorten
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def _machine(machine: Machine) -> Facts:
     return [
         ("name", machine.name),
         *([] if machine.clock_mhz is None else [("clock", clock_text(machine.clock_mhz))]),
+        ("area", area_text(area_by_node_mm2(machine))),
         ("bits", f"W {bits.W}, I {bits.I}, O {bits.O}, sums {bits.sums}"),
         ("rules", ", ".join(rules)),
     ]

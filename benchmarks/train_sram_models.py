@@ -1,6 +1,6 @@
-"""Trains the capacity -> energy network on the CACTI table and writes the weights that the package ships.
+"""Trains the networks of an SRAM's energy, area and leakage on the CACTI table: the weights that the package ships.
 
-    python -m benchmarks.train_energy_model
+    python -m benchmarks.train_sram_models energy     # or area, or leakage
 
 A fifth of the rows, drawn at random, is held out; the network that ships is the one trained without them, so the
 errors written beside its weights are its own. The seed fixes the split and the start; arithmetic of another processor
@@ -9,9 +9,10 @@ may change the last digits of the weights, so what the project computes with is 
 
 import csv
 import json
+import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +21,19 @@ import optax
 from numpy.typing import NDArray
 
 from fadiff.files import write_text
-from fadiff.hardware.energy_model import Weights, log_pj_per_byte
+from fadiff.hardware.sram_network import WIDTH_SIGNS, Quantity, Weights, log_network
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "data" / "cacti_sram_epa.csv"
-WEIGHTS = ROOT / "src" / "fadiff" / "hardware" / "energy_weights.json"
+WEIGHTS = ROOT / "src" / "fadiff" / "hardware"
+
+COLUMNS: dict[Quantity, tuple[str, ...]] = {
+    "energy": ("read_pj_per_byte", "write_pj_per_byte"),
+    "area": ("area_mm2",),
+    "leakage": ("leakage_mw", "gate_leakage_mw"),
+}
+"""Columns of the table that make a quantity: of energy their mean, of leakage their sum."""
+ABOUT: dict[Quantity, str] = {"energy": "ln(pJ/byte)", "area": "ln(mm2)", "leakage": "ln(mW)"}
 
 SEED = 0
 HIDDEN = 16
@@ -34,13 +43,13 @@ LEARNING_RATE = 0.02
 WEIGHT_DECAY = 1e-3
 STORED_DIGITS = 7
 
-# Where the two published configurations read the table: (name, capacity, row width, bytes a word, table's pJ a word).
-# The last one, a bank of 512 bytes, is read at the table's edge of 1 KB.
+# Where the two published configurations read the table: (name, capacity, row width). The last one, a bank of 512 bytes,
+# is read at the table's edge of 1 KB.
 REFERENCE_POINTS = (
-    ("gemmini-large L2", 512 * 1024, 128, 1, 3.428987),
-    ("gemmini-large L1", 2 * 1024, 32, 4, 1.661825),
-    ("gemmini-small L2", 8 * 1024, 128, 1, 0.448258),
-    ("gemmini-small L1", 512, 32, 4, 1.153116),
+    ("gemmini-large scratchpad", 512 * 1024, 128),
+    ("gemmini-large accumulator", 2 * 1024, 32),
+    ("gemmini-small scratchpad", 8 * 1024, 128),
+    ("gemmini-small accumulator", 1024, 32),
 )
 
 
@@ -49,7 +58,7 @@ class Table(NamedTuple):
 
     capacity_bytes: NDArray[np.float64]
     width_bits: NDArray[np.float64]
-    log_pj_per_byte: NDArray[np.float64]
+    log_value: NDArray[np.float64]
 
     def rows(self, index: NDArray[np.int64]) -> "Table":
         """The rows of these numbers."""
@@ -64,13 +73,14 @@ class Errors(NamedTuple):
     rms_log_error: float
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path, quantity: Quantity) -> Table:
     with path.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
+    parts = np.array([[float(row[column]) for column in COLUMNS[quantity]] for row in rows])
     return Table(
         np.array([float(row["capacity_bytes"]) for row in rows]),
         np.array([float(row["width_bits"]) for row in rows]),
-        np.log([(float(row["read_pj_per_byte"]) + float(row["write_pj_per_byte"])) / 2 for row in rows]),
+        np.log(parts.mean(axis=1) if quantity == "energy" else parts.sum(axis=1)),
     )
 
 
@@ -87,14 +97,15 @@ def initial_weights(rng: np.random.Generator) -> Weights:
     )
 
 
-@partial(jax.jit, static_argnames="steps")
-def train(weights: Weights, table: Table, steps: int) -> Weights:
-    """Full-batch AdamW on the mean squared error of ln pJ, the step size falling as a cosine."""
+@partial(jax.jit, static_argnames=("width_sign", "steps"))
+def train(weights: Weights, table: Table, width_sign: int, steps: int) -> Weights:
+    """Full-batch AdamW on the mean squared error of the logarithm, the step size falling as a cosine."""
     optimizer = optax.adamw(optax.cosine_decay_schedule(LEARNING_RATE, steps), weight_decay=WEIGHT_DECAY)
 
     def loss(weights: Weights) -> jax.Array:
-        predicted = log_pj_per_byte(weights, jnp.asarray(table.capacity_bytes), jnp.asarray(table.width_bits), jnp)
-        return jnp.mean((predicted - table.log_pj_per_byte) ** 2)
+        capacity_bytes, width_bits = jnp.asarray(table.capacity_bytes), jnp.asarray(table.width_bits)
+        predicted = log_network(weights, capacity_bytes, width_bits, width_sign, jnp)
+        return jnp.mean((predicted - table.log_value) ** 2)
 
     def step(carry: tuple[Weights, Any], _: None) -> tuple[tuple[Weights, Any], None]:
         weights, state = carry
@@ -105,8 +116,8 @@ def train(weights: Weights, table: Table, steps: int) -> Weights:
     return weights
 
 
-def errors(weights: Weights, table: Table) -> Errors:
-    residual = log_pj_per_byte(weights, table.capacity_bytes, table.width_bits) - table.log_pj_per_byte
+def errors(weights: Weights, table: Table, width_sign: int) -> Errors:
+    residual = log_network(weights, table.capacity_bytes, table.width_bits, width_sign) - table.log_value
     relative = np.abs(np.expm1(residual))
     return Errors(
         round(float(np.median(relative)), 4),
@@ -120,10 +131,13 @@ def stored(weight: jax.Array) -> NDArray[np.float64]:
     return np.vectorize(lambda value: float(f"{value:.{STORED_DIGITS}g}"))(np.asarray(weight, dtype=np.float64))
 
 
-def as_json(weights: Weights, held: Table, train_errors: Errors, held_out_errors: Errors, rows: int) -> str:
+def as_json(
+    quantity: Quantity, weights: Weights, held: Table, train_errors: Errors, held_out_errors: Errors, rows: int
+) -> str:
     """The weights file: one line a weight, and what is known of their making."""
+    made_by = "made by benchmarks/train_sram_models.py"
     document = {
-        "about": "ln(pJ/byte) of an SRAM from its capacity and row width; made by benchmarks/train_energy_model.py",
+        "about": f"{ABOUT[quantity]} of an SRAM from its capacity and row width; {made_by}",
         "table": {"file": "data/cacti_sram_epa.csv", "tech_nm": 40, "type": "1rw_ram_itrs-hp_ED2", "rows": rows},
         "training": {"seed": SEED, "steps": STEPS, **train_errors._asdict()},
         "held_out": {
@@ -136,28 +150,34 @@ def as_json(weights: Weights, held: Table, train_errors: Errors, held_out_errors
     return f'{{\n{head},\n "weights": {{\n{body}\n }}\n}}\n'
 
 
-def main() -> None:
-    table = read_table(TABLE)
+def main(quantity: Quantity) -> None:
+    table, width_sign = read_table(TABLE, quantity), WIDTH_SIGNS[quantity]
     rows = len(table.capacity_bytes)
     rng = np.random.default_rng(SEED)
     shuffled = rng.permutation(rows)
     held_count = round(HELD_OUT_SHARE * rows)
     held, rest = table.rows(np.sort(shuffled[:held_count])), table.rows(np.sort(shuffled[held_count:]))
 
-    weights = Weights(*map(stored, train(initial_weights(rng), rest, STEPS)))
-    train_errors, held_out_errors = errors(weights, rest), errors(weights, held)
-    write_text(WEIGHTS, as_json(weights, held, train_errors, held_out_errors, rows))
+    weights = Weights(*map(stored, train(initial_weights(rng), rest, width_sign, STEPS)))
+    train_errors, held_out_errors = errors(weights, rest, width_sign), errors(weights, held, width_sign)
+    path = WEIGHTS / f"{quantity}_weights.json"
+    write_text(path, as_json(quantity, weights, held, train_errors, held_out_errors, rows))
 
     print(f"{'relative error':<20} {'median':>8} {'90th pct':>9} {'rms log':>8}")
     for what, found in ((f"trained on {rows - held_count}", train_errors), (f"held out {held_count}", held_out_errors)):
         print(f"{what:<20} {found[0]:>8.2%} {found[1]:>9.2%} {found[2]:>8.4f}")
-    print(f"\n{'pJ a word':<20} {'table':>8} {'network':>9} {'differs':>8}")
-    for name, capacity_bytes, width_bits, word_bytes, table_pj in REFERENCE_POINTS:
-        pj = word_bytes * float(np.exp(log_pj_per_byte(weights, float(capacity_bytes), width_bits)))
-        print(f"{name:<20} {table_pj:>8.4f} {pj:>9.4f} {pj / table_pj - 1:>+8.1%}")
+    print(f"\n{ABOUT[quantity]:<26} {'table':>10} {'network':>10} {'differs':>8}")
+    for name, capacity_bytes, width_bits in REFERENCE_POINTS:
+        here = (table.capacity_bytes == capacity_bytes) & (table.width_bits == width_bits)
+        cacti = float(np.exp(table.log_value[here][0]))
+        found = float(np.exp(log_network(weights, float(capacity_bytes), width_bits, width_sign)))
+        print(f"{name:<26} {cacti:>10.5g} {found:>10.5g} {found / cacti - 1:>+8.1%}")
     print("CACTI's points are jagged: a smooth, increasing curve passes between them and must differ at single ones.")
-    print(f"wrote {WEIGHTS.relative_to(ROOT)}")
+    print(f"wrote {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
-    main()
+    names = get_args(Quantity)
+    if len(sys.argv) != 2 or sys.argv[1] not in names:
+        sys.exit(f"say which network to train: {', '.join(names)}")
+    main(sys.argv[1])
