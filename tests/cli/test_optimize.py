@@ -10,6 +10,7 @@ from cli.command import answer, fadiff, refusal, write
 from fadiff.cli.live import LiveDisplay
 from fadiff.cost import evaluate, load_schedule
 from fadiff.search.driver import Incumbent, OutOfTimeError, Status
+from fadiff.search.objective import EDP, LATENCY
 from fadiff.search.optimize import METHODS
 from fadiff.workload import load_model
 from search.networks import GEMMINI, group
@@ -188,7 +189,7 @@ def test_options_reach_the_search(files, monkeypatch: pytest.MonkeyPatch):
     options = ("--seed", 4, "--restarts", 6, "--objective", "latency", "--budget", "90s", "--method", "greedy")
     assert fadiff("optimize", *files, *options).exit_code == 0
     assert fadiff("optimize", *files, "--method", "greedy", "--restarts", "auto").exit_code == 0
-    assert (told[0].seed, told[0].restarts, told[0].objective) == (4, 6, "latency")
+    assert (told[0].seed, told[0].restarts, told[0].objective) == (4, 6, LATENCY)
     assert 80 < told[0].seconds_left <= 90
     assert told[1].restarts is None
 
@@ -196,7 +197,7 @@ def test_options_reach_the_search(files, monkeypatch: pytest.MonkeyPatch):
 def test_the_display_tells_where_the_search_stands():
     display = LiveDisplay("tiny", "chip", 10, shown=False)
     task = display._progress.tasks[0]  # what the bar shows
-    incumbent = Incumbent("edp")
+    incumbent = Incumbent(EDP)
     display.update(Status("map"), incumbent, 1.0)
     assert task.fields["numbers"] == "map"
     api_result = api.optimize(load_model("mobilenet_v1:size=32"), GEMMINI, method="greedy")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
 from fadiff.schedule.rules import violations
+from fadiff.search.objective import EDP, Objective, Weights
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
@@ -56,22 +57,6 @@ class Pace:
         self.seconds = (time.monotonic() - began) / units
 
 
-Objective = Literal["edp", "energy", "latency"]
-OBJECTIVES: tuple[Objective, ...] = ("edp", "energy", "latency")
-EXPONENTS: dict[Objective, tuple[float, float]] = {"edp": (1, 1), "energy": (1, 1e-4), "latency": (1e-4, 1)}
-"""What is minimized is energy^a * latency^b; the small exponents only break ties."""
-
-
-def score(evaluation: Evaluation, objective: Objective) -> float:
-    """The logarithm of what the search minimizes."""
-    a, b = EXPONENTS[objective]
-    return a * log(evaluation.energy_pj) + b * log(evaluation.cycles)
-
-
-Weights = tuple[float, float]
-"""Prices of a pJ and of a cycle."""
-
-
 class Limits(NamedTuple):
     """What a schedule may take at most."""
 
@@ -85,15 +70,6 @@ class Limits(NamedTuple):
         """
         over = log(evaluation.energy_pj) - log(self.energy_pj), log(evaluation.cycles) - log(self.cycles)
         return sum(one for one in over if one > 1e-9)
-
-
-def price_weights(evaluation: Evaluation, objective: Objective) -> Weights:
-    """Prices of a pJ and a cycle near a schedule: the objective, linearized.
-
-    For EDP, d log(E*T) = dE/E + dT/T: a pJ costs 1/E and a cycle 1/T.
-    """
-    a, b = EXPONENTS[objective]
-    return a / evaluation.energy_pj, b / evaluation.cycles
 
 
 class Status(NamedTuple):
@@ -157,7 +133,7 @@ class Incumbent:
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float]:
         """What is within limits comes first, or nearer to them; then the objective decides."""
-        return self.limits.excess(evaluation), score(evaluation, self.objective)
+        return self.limits.excess(evaluation), self.objective.score(evaluation)
 
 
 @dataclass(frozen=True)
@@ -167,7 +143,7 @@ class Settings:
     seed: int = 0
     restarts: int | None = None
     """Restarts of the method's own kind; None leaves the choice to the method."""
-    objective: Objective = "edp"
+    objective: Objective = EDP
     limits: Limits = Limits()
     exact_factors: bool = False
     """Whether all factors must divide what they cut, so that no tile is cut at its end."""

@@ -72,7 +72,8 @@ def joint(
     workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, parts: JointSettings = WHOLE
 ) -> Iterator[Status]:
     """The generator behind ``--method joint``; see the module's docstring for its steps."""
-    task = Task(workload, machine, settings.deadline, exact_factors=settings.exact_factors)
+    exact_factors, charges = settings.exact_factors, settings.objective.charges
+    task = Task(workload, machine, settings.deadline, exact_factors=exact_factors, charges=charges)
     known = ExactSearch(task, settings, incumbent)
     fuse = parts.fuse and known.task.fusing is not None
     starts = parts.starts or 64 * 192 // max(192, known.task.widths[False])

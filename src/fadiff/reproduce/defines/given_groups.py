@@ -11,13 +11,13 @@ import numpy as np
 from fadiff.cost.evaluate import evaluate
 from fadiff.schedule.rules import violations
 from fadiff.schedule.tiling import group_tiling
-from fadiff.search.driver import Objective, price_weights
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.menus import Menu, alone, grouped, size_of, start_from
 from fadiff.search.exact.plans import Members, Plan
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.greedy import greedy
+from fadiff.search.objective import Objective
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
@@ -48,7 +48,7 @@ def plan_for(task: Task, group: Group) -> Plan | None:
 
 
 def best_schedules(
-    workload: Workload, machine: Machine, wanted: Sequence[tuple[Group, ...]], objective: Objective
+    workload: Workload, machine: Machine, wanted: Sequence[tuple[Group, ...]], objective: Objective | str
 ) -> list[Schedule | None]:
     """For each list of groups, the schedule of least price; None where no mapping fits.
 
@@ -56,7 +56,7 @@ def best_schedules(
     are mapped alike. Same input, same result.
     """
     task = Task(workload, machine)
-    weights = price_weights(evaluate(greedy(workload, machine)), objective)
+    weights = Objective.of(objective).weights(evaluate(greedy(workload, machine)))
     plans = {group: plan for groups in wanted for group in groups if (plan := plan_for(task, group)) is not None}
     menus = _menus(task, list(plans.values()), weights)
     filled = {group: fill(task, plan, menus, weights, worth=inf) for group, plan in plans.items()}

@@ -19,10 +19,10 @@ from fadiff.search.exact.sets import Downsets
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-    from fadiff.search.driver import Weights
     from fadiff.search.exact.conditions import Condition, Task
     from fadiff.search.exact.menus import Menus
     from fadiff.search.exact.plans import Plan
+    from fadiff.search.objective import Weights
 
 
 MARGIN = 0.995

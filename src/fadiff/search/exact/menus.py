@@ -20,7 +20,7 @@ from fadiff.workload.layer import RELEVANT
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-    from fadiff.search.driver import Weights
+    from fadiff.search.objective import Weights
 
 MOVES_PER_CALL, PAIRS_PER_CALL = 192 * 256, 2**17
 """Moves, or pairs of moves, of all rows of one compiled call: one size for a task, programs take long to compile."""
@@ -123,7 +123,8 @@ def _solve_chunk(
     moves = task.moves([row.condition for row in filled], pairs=pairs)
     tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
     told = (task.structure, task.space.orders, *tried)
-    how, nodes = {"pairs": pairs, "alone": task.fusing is None}, len(task.machine.nodes)
+    how = {"pairs": pairs, "alone": task.fusing is None, "charges": task.charges}
+    nodes = len(task.machine.nodes)
     compile_in_time("polishing" if pairs else "climbing", task.deadline, nodes, climb, *told, **how)
     with task.pace[pairs].work(task.deadline):
         found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(climb(*told, **how))

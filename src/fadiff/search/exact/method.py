@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.cost import evaluate
-from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status, Weights, price_weights
+from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
@@ -43,6 +43,7 @@ from fadiff.search.exact.menus import (
 )
 from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plans
 from fadiff.search.exact.plans import alone as plan_alone
+from fadiff.search.objective import ENERGY, Weights
 from fadiff.search.solver.decode import factors_of
 from fadiff.search.solver.layer_bound import LayerBound, binding_term
 from fadiff.search.solver.place import ON_ITS_OWN
@@ -61,7 +62,7 @@ _NEAR_PLANS = 32
 """Plans that are refined: whose schedules are dearer by this share of the price at most, and how many of them."""
 _REFINEMENTS = 3
 _POLISHES = 4
-_WALKS = {"edp": 60, "energy": 160, "latency": 60}
+_WALKS, _WALKS_FOR_ENERGY = 60, 160
 """Walks through each layer on its own, on average, at most: energy alone says less of how tiles should be."""
 _WALKS_AT_ONCE = 10
 _CANDIDATES = 6
@@ -146,7 +147,7 @@ class ExactSearch:
         return self._weights(self.best)
 
     def _weights(self, near: Evaluation) -> Weights:
-        energy, time = price_weights(near, self.settings.objective)
+        energy, time = self.settings.objective.weights(near)
         return energy * self.incumbent.stress[0], time * self.incumbent.stress[1]
 
     @property
@@ -174,7 +175,8 @@ class ExactSearch:
                 shape = (layer.dims, layer.stride, layer.dilation, task.machine.vector_operations(layer))
                 shapes.setdefault(shape, []).append(condition)
         open_ = [_Unsolved(self, alike, weights) for alike in shapes.values()]
-        most, found = _WALKS[self.settings.objective] * len(open_), [*open_]
+        walks = _WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else _WALKS
+        most, found = walks * len(open_), [*open_]
         while open_ and sum(one.bound.passes for one in found) < most:
             lost = max(open_, key=lambda one: one.loss)
             if sum(one.loss for one in open_) < _NO_GAIN * sum(one.cost for one in found):

@@ -16,11 +16,11 @@ import numpy as np
 from fadiff.cost import Evaluation, evaluate
 from fadiff.schedule.capacity import needs
 from fadiff.schedule.rules import Examined, violations
-from fadiff.search.driver import price_weights
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, best_of, moved, price
 from fadiff.search.exact.conditions import Task, room_left
 from fadiff.search.exact.menus import Menu, Row, Start, join, stacked, subset
+from fadiff.search.objective import EDP
 from fadiff.search.space import settle
 from fadiff.workload import DIMS
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine, MachineArrays
     from fadiff.schedule import Mapping, Schedule
-    from fadiff.search.driver import Weights
+    from fadiff.search.objective import Weights
 
 CANDIDATES_PER_CALL = 2**13
 """Mappings priced at once: arrays that stay in the cache."""
@@ -65,7 +65,9 @@ def started(task: Task, rows: Sequence[Row], weights: Weights, numbers: MachineA
     """The starts of rows, settled and priced; on other numbers than the task's, where they are given."""
     packed, start = stacked(task, rows, weights)
     tried = settle(cast("Array", start.factors), packed.fusion.tile), cast("Array", start.order)
-    return price(task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers)
+    return price(
+        task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+    )
 
 
 def after_moves(
@@ -76,7 +78,9 @@ def after_moves(
     most = 1 + max(len(task.steps[False][condition.layer]) for condition in conditions)
     moves = Moves(*(part[:most] for part in task.moves(conditions, pairs=False)))
     tried = moved(now.factors[:, :, None], now.order[:, None], moves, packed.fusion.tile[:, None])
-    return price(task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers)
+    return price(
+        task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+    )
 
 
 def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
@@ -108,7 +112,7 @@ def affordable(task: Task, moves: int) -> int:
 
 def costliest(evaluation: Evaluation, names: Iterable[str], most: int) -> list[str]:
     """At most so many layers, those that take most of energy and time; in the order given."""
-    weights = price_weights(evaluation, "edp")
+    weights = EDP.weights(evaluation)
     spent = (evaluation.layer_energy_pj * weights[0] + evaluation.layer_cycles * weights[1]) * evaluation.repeat
     share = dict(zip((layer.name for layer in evaluation.schedule.layers), spent.tolist(), strict=True))
     given = list(names)
@@ -141,7 +145,7 @@ def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:
     before = evaluate(replace(evaluation.schedule, machine=machine))
     if violations(before.schedule):
         return None
-    task, weights = Task(before.schedule.workload, machine, dtype=np.float64), price_weights(before, "edp")
+    task, weights = Task(before.schedule.workload, machine, dtype=np.float64), EDP.weights(before)
     rows = present_rows(task, before.schedule)
     rows = {name: rows[name] for name in costliest(before, rows, affordable(task, MOST_MOVES))}
     if not rows:

@@ -22,6 +22,7 @@ from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.cuts import Cuts
 from fadiff.search.exact.method import ExactSearch
 from fadiff.search.exact.plans import Members, Plan
+from fadiff.search.objective import ENERGY
 from fadiff.search.programs import search_programs
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], 
         yield from among(every, BEST)
 
     with search_programs():
-        result = search(workload, machine, method, Settings(objective="energy"))
+        result = search(workload, machine, method, Settings(objective=ENERGY))
     if result.stopped == "interrupt":
         raise KeyboardInterrupt
     return found | {(BEST, None): result.best}, result.stopped
