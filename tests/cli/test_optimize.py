@@ -242,3 +242,36 @@ def test_a_limit_is_kept_and_proven(files, tmp_path: Path):
     assert f"--max-latency {limit}" in str(load_schedule(tmp_path / "out.json").made_by["command"])
     assert "gap_within_limits" not in free
     assert "no schedule was found" in refusal("optimize", *files, "--max-energy", 1e-9)
+
+
+def test_a_search_starts_from_a_file_and_says_what_carried_over(files, tmp_path: Path):
+    start, out = tmp_path / "start.json", tmp_path / "out.json"
+    first = answer("optimize", *files, "-o", start)
+    made = answer("optimize", *files, "--method", "greedy", "--start", start, "-o", out)
+    assert made["totals"]["edp_uj_cycles"] == first["totals"]["edp_uj_cycles"]
+    assert made["start"] == f"4 of 4 layers start from {start}: all of it."
+    assert load_schedule(out).made_by["command"].endswith(f"--start {start}")
+    bigger = write(tmp_path, "bigger.yaml", NETWORK.replace("dims: {", "dims: {N: 3, "))
+    words = ("optimize", bigger, *files[1:], "--method", "greedy", "--start", start)
+    assert "all of it, 3 times in a row." in " ".join(fadiff(*words).stdout.split())
+    assert answer(*words)["totals"]["cycles"] <= 3 * first["totals"]["cycles"]
+
+
+def test_a_start_must_be_a_schedule_that_is_kept(files, tmp_path: Path):
+    assert "there is no such file" in refusal("optimize", *files, "--start", tmp_path / "nothing.json")
+    assert refusal("optimize", *files, "--start", files[0])
+    start = tmp_path / "start.json"
+    fadiff("optimize", *files, "--method", "greedy", "-o", start)
+    assert str(start) in refusal("optimize", *files, "--start", start, "-o", start)
+
+
+def test_an_objective_may_be_a_formula(files, tmp_path: Path):
+    out = tmp_path / "out.json"
+    made = answer("optimize", *files, "--objective", "2*energy + 6*latency", "-o", out)
+    assert made["objective"] == "energy + 3*latency"
+    assert made["gap_of_objective"] >= 0
+    assert "--objective 'energy + 3*latency'" in load_schedule(out).made_by["command"]
+    assert "(energy * latency^2)" not in fadiff("optimize", *files, "--objective", "edp").stdout
+    assert "above the best there is (ed2p)." in " ".join(
+        fadiff("optimize", *files, "--objective", "ed2p").stdout.split()
+    )

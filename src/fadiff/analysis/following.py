@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fadiff.search.exact.conditions import Room, Task
-from fadiff.search.exact.menus import Menu, Row
-from fadiff.search.explain.climbs import affordable, after_moves, chunks, costliest, present_rows, started
+from fadiff.search.exact.menus import Menu, Row, started
+from fadiff.search.explain.climbs import affordable, after_moves, chunks, costliest, present_rows
 from fadiff.search.objective import EDP
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from fadiff.cli.report import write_report
 from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
 from fadiff.cli.tables import console, microjoules, percent, print_json, short, table
-from fadiff.cost import Evaluation, evaluate, save_schedule
+from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_machine
@@ -78,6 +78,15 @@ def optimize(
         ),
     ] = None,
     exact_factors: ExactFactors = False,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--start",
+            metavar="FILE",
+            help="A schedule to start from, also of another batch, network or machine.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the schedule.", show_default=False),
@@ -112,6 +121,7 @@ def optimize(
       fadiff optimize my-network.yaml --hardware my-chip.yaml --objective energy -o mine.json
       fadiff optimize mobilenet_v1 --objective energy --max-latency 2e6 -o fast-enough.json
       fadiff optimize mobilenet_v1 --objective "energy + 2*latency" -o leaking.json
+      fadiff optimize resnet18:batch=4 --start resnet18.schedule.json -o resnet18-4.json
       fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
     """
     from fadiff.cli.live import LiveDisplay
@@ -123,7 +133,8 @@ def optimize(
     find_method(method)
     wanted = Objective.of(objective)
     seconds = parse_duration(budget)
-    check_outputs((output, trace, report), (model, hardware))
+    check_outputs((output, trace, report), (model, hardware, *([] if start is None else [str(start)])))
+    begin = None if start is None else load_schedule(start)
     limits = Limits(inf if max_energy is None else max_energy * 1e6, inf if max_latency is None else max_latency)
     workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     if strict:
@@ -140,6 +151,7 @@ def optimize(
             objective=wanted,
             limits=limits,
             exact_factors=exact_factors,
+            start=begin,
             watch=display.update,
         )
         proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped != "interrupt"
@@ -153,6 +165,7 @@ def optimize(
     asked |= {"restarts": restarts} if restarts != "auto" else {}
     asked |= {"max-energy": str(max_energy)} if max_energy is not None else {}
     asked |= {"max-latency": str(max_latency)} if max_latency is not None else {}
+    asked |= {"start": str(start)} if start is not None else {}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
     flags = [*(["--unfold"] if unfold else []), *(["--exact-factors"] if exact_factors else [])]
     made_by = {**result.schedule.made_by, "command": _command([model, *flags], asked, sizes)}
@@ -163,6 +176,7 @@ def optimize(
         write_text(trace, steps)
     if report is not None:
         write_report(report, evaluate(short_named(best.schedule)), trace=parse_trace(steps, "the trace"))
+    carried = None if result.carried is None else result.carried.told(str(start))
     costs = breakdown(best)
     reasons = _boundaries(best, wanted, priced=result.stopped == "done") if method not in UNFUSED_METHODS else []
     if json:
@@ -175,10 +189,13 @@ def optimize(
         made |= {} if gap is None else {"objective": wanted.name, "gap_of_objective": gap}
         made["edges_fused"] = len(best.schedule.fused_edges)
         made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
+        made |= {} if carried is None else {"start": carried}
         made |= {"left_out": result.left_out} if result.left_out else {}
         print_json(made)
         return
     out = console()
+    if carried is not None:
+        out.print(carried)
     out.print(totals_table(costs))
     out.print(_comparison(best, result.unfused, result.greedy))
     if costs.fused_groups:

@@ -22,6 +22,7 @@ from fadiff.search.objective import EDP, Objective, Weights
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
+    from fadiff.search.carry import Carried
     from fadiff.workload import Workload
 
 
@@ -115,6 +116,8 @@ class Incumbent:
     exact_factors: bool = False
     stress: Weights = (1.0, 1.0)
     """By how much more a pJ and a cycle count than the objective says, so that limits are kept."""
+    starts: tuple[Schedule, ...] = ()
+    """Legal schedules to start from, besides the greedy one: what carried over from one that the user had."""
 
     def offer(self, schedule: Schedule) -> Evaluation | None:
         """Score a schedule and keep it where it is the best; None if it is not legal, or not what is asked for."""
@@ -147,6 +150,8 @@ class Settings:
     limits: Limits = Limits()
     exact_factors: bool = False
     """Whether all factors must divide what they cut, so that no tile is cut at its end."""
+    start: Schedule | None = None
+    """A schedule to start from, also of another network or machine."""
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 
@@ -175,6 +180,8 @@ class Result:
     """By how much more a pJ and a cycle had to count than the objective says, so that limits were kept."""
     left_out: str = ""
     """What of the method did not fit in the budget, and why; empty where time simply ran out."""
+    carried: Carried | None = None
+    """What carried over from the schedule that the search started from."""
 
     @property
     def schedule(self) -> Schedule:
@@ -202,6 +209,7 @@ def search(
 
     Same seed, same machine: the same schedule, unless the budget or the user ended the search early.
     """
+    from fadiff.search.carry import carry
     from fadiff.search.greedy import growing
 
     began = time.monotonic()
@@ -230,10 +238,17 @@ def search(
         if watch is not None:
             watch(status, incumbent, seconds)
 
+    carried = None if settings.start is None else carry(settings.start, coarse.schedule)
     try:
         for schedule in schedules:
             first, incumbent.found = incumbent.offer(schedule) or coarse, None
         note(Status("greedy"))
+        if carried is not None:
+            incumbent.starts = carried.schedules
+            for schedule in carried.schedules:
+                incumbent.offer(schedule)
+            incumbent.found = None
+            note(Status("start"))
         for status in method(workload, machine, settings, incumbent):
             note(status)
             if settings.seconds_left <= 0:
@@ -248,4 +263,4 @@ def search(
     if not trace:
         note(Status("greedy"))
     best, unfused, seconds = incumbent.best or first, incumbent.unfused or first, time.monotonic() - began
-    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress, left_out)
+    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress, left_out, carried)

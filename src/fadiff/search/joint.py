@@ -92,6 +92,8 @@ def joint(
 
     in_time = yield from unless_late(known.map(starts, polished=parts.polish))
     parts = replace(parts, polish=parts.polish and in_time)
+    if incumbent.starts:
+        yield from known.resume(incumbent.starts)
     if parts.solve:
         yield from known.solve()
     if fuse and parts.enumerate_plans:

@@ -8,10 +8,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
-from fadiff.cost import Evaluation
+from fadiff.cost import Evaluation, load_schedule
 from fadiff.errors import FadiffError, pip_install
 from fadiff.hardware import Machine, load_machine
+from fadiff.schedule import Schedule
 from fadiff.search.driver import Incumbent, Limits, Method, Result, Settings, Status, search
 from fadiff.search.objective import EDP, Objective
 from fadiff.workload import Workload, load_model
@@ -79,12 +81,16 @@ def optimize(
     objective: Objective | str = EDP,
     limits: Limits = Limits(),
     exact_factors: bool = False,
+    start: Schedule | str | Path | None = None,
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
     """Find a schedule of a network on a machine, each given as a value, a name or a file.
 
     It is the best that was found within the limits of energy and latency, if there are any. With `exact_factors` all
     tiles divide their dims: for hardware or code that has no cut ends.
+
+    From `start`, a schedule or a file of one, also of another batch, network or machine, carries over what can
+    (``result.carried``). Of the same network and machine, or a multiple of the batch, the result is never worse.
 
     `watch` is called after every step with the status, the incumbent and the seconds so far. Same seed, same machine:
     the same schedule, unless the budget ended the search early (``result.stopped``).
@@ -114,7 +120,8 @@ def optimize(
         raise FadiffError(f"method {method!r} may cut tiles at their ends: for exact factors use one of {told}")
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
-    settings = Settings(seed, restarts, objective, limits, exact_factors)
+    given = start if start is None or isinstance(start, Schedule) else load_schedule(start)
+    settings = Settings(seed, restarts, objective, limits, exact_factors, given)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
     if limits.excess(found.best):
         raise FadiffError(_over(found.best, limits))

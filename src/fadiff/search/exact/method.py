@@ -30,18 +30,22 @@ from fadiff.search.exact.every import every_mapping
 from fadiff.search.exact.menus import (
     Hints,
     Menus,
+    Row,
     Start,
     alone,
     climbed_from,
     join,
+    outermost,
     roomy,
     size_of,
+    start_of,
+    started,
     starts_of,
     subset,
     thriftier,
     weighed,
 )
-from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plans
+from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plan_for, plans
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.objective import ENERGY, Weights
 from fadiff.search.solver.decode import factors_of
@@ -118,6 +122,10 @@ class _Unsolved:
         return [Start(factors_of(one.extents, task.machine, task.space), order) for one in chosen]
 
 
+def _distinct(starts: Sequence[Start]) -> list[Start]:
+    return list({(one.factors.tobytes(), one.order.tobytes()): one for one in starts}.values())
+
+
 class ExactSearch:
     """What the exact search knows of a task: mappings by condition, plans, and the present groups."""
 
@@ -132,6 +140,8 @@ class ExactSearch:
         self._last: Cut | None = None
         self._thrifty: set[Condition] = set()
         """Conditions with mappings for less room."""
+        self._given: Menus = {}
+        """Mappings of groups that the search started from."""
         self._widened: set[tuple[str, ...]] = set()
         """Layers of which all trip counts were tried as a group."""
 
@@ -164,6 +174,25 @@ class ExactSearch:
             found = {condition: starts_of(menu) for condition, menu in self.menus.items()}
             self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
             yield from self._cut("map")
+
+    def resume(self, schedules: Sequence[Schedule]) -> Steps:
+        """Climb from the mappings of schedules that somebody had, and take up their groups with these mappings."""
+        task = self.task
+        hints: dict[int, list[Start]] = {}
+        rows: dict[Condition, Row] = {}
+        for schedule in schedules:
+            starts = {name: start_of(task, mapping) for name, mapping in schedule.mappings.items()}
+            for name, start in starts.items():
+                hints.setdefault(task.twin[task.number[name]], []).append(start)
+            fused = (plan_for(task, group) for group in schedule.groups if len(group.layers) > 1)
+            for plan in (plan for plan in fused if plan is not None):
+                self.cuts.add([plan])
+                for name, condition in zip(plan.group.layers, plan.conditions, strict=True):
+                    rows[condition] = Row(condition, starts.get(name, outermost(task)), task.all_room)
+        self.take_hints({twin: _distinct(mine) for twin, mine in hints.items()})
+        for condition, row in rows.items():
+            self._given[condition] = started(task, [row], self.weights)
+        yield from self._cut("start")
 
     def solve(self) -> Steps:
         """Layers on their own, those first that may still become much better, as long as all of them may."""
@@ -209,6 +238,8 @@ class ExactSearch:
             if part:
                 self.menus |= roomy(self.task, part, self.weights, self.settings.seed, hints)
                 self._enumerate(part)
+                for condition in (condition for condition in part if condition in self._given):
+                    self.menus[condition] = join([self.menus[condition], self._given[condition]])
             yield from self._cut(phase)
             yield from self._make_room(phase, hints)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,14 +18,10 @@ from fadiff.schedule.rules import Examined, violations
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, best_of, moved, price
 from fadiff.search.exact.conditions import Task, room_left
-from fadiff.search.exact.menus import Menu, Row, Start, join, stacked, subset
+from fadiff.search.exact.menus import Menu, Row, join, stacked, start_of, started, subset
 from fadiff.search.objective import EDP
-from fadiff.search.space import settle
-from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from jax import Array
-
     from fadiff.hardware import Machine, MachineArrays
     from fadiff.schedule import Mapping, Schedule
     from fadiff.search.objective import Weights
@@ -59,15 +54,6 @@ def chunks(task: Task, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """Rows in parts whose moves can be priced at once."""
     size = max(1, CANDIDATES_PER_CALL // task.widths[False])
     return (rows[at : at + size] for at in range(0, len(rows), size))
-
-
-def started(task: Task, rows: Sequence[Row], weights: Weights, numbers: MachineArrays | None = None) -> Menu:
-    """The starts of rows, settled and priced; on other numbers than the task's, where they are given."""
-    packed, start = stacked(task, rows, weights)
-    tried = settle(cast("Array", start.factors), packed.fusion.tile), cast("Array", start.order)
-    return price(
-        task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
-    )
 
 
 def after_moves(
@@ -118,21 +104,6 @@ def costliest(evaluation: Evaluation, names: Iterable[str], most: int) -> list[s
     given = list(names)
     taken = set(sorted(given, key=lambda name: -share[name])[:most])
     return [name for name in given if name in taken]
-
-
-def start_of(task: Task, mapping: Mapping) -> Start:
-    """A mapping as a start, its loops in those of the space's orders that are nearest to its own."""
-    factors = np.array(mapping.factors, dtype=np.float64)
-    loops = zip(task.machine.structure.memories, mapping.orders, task.space.orders, strict=True)
-    order = [_nearest(own, {d for d, f in zip(DIMS, factors[node], strict=True) if f > 1}, a) for node, own, a in loops]
-    return Start(factors, np.array(order))
-
-
-def _nearest(own: str, running: set[str], orders: tuple[str, ...]) -> int:
-    """The order that turns around the fewest pairs of running loops."""
-    pairs = list(combinations([dim for dim in own if dim in running], 2))
-    turned = [sum(order.index(outer) > order.index(inner) for outer, inner in pairs) for order in orders]
-    return int(np.argmin(turned))
 
 
 def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:

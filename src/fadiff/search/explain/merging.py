@@ -12,9 +12,9 @@ from fadiff.schedule import Group
 from fadiff.schedule.rules import violations
 from fadiff.search.exact.assemble import Filled, fill, to_mappings
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import grouped
+from fadiff.search.exact.menus import grouped, start_of
 from fadiff.search.exact.plans import Members, Plan, conditions_of
-from fadiff.search.explain.climbs import affordable, climbed, start_of
+from fadiff.search.explain.climbs import affordable, climbed
 from fadiff.search.objective import EDP
 
 if TYPE_CHECKING:

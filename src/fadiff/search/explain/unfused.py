@@ -15,8 +15,8 @@ from fadiff.cost import Evaluation, evaluate
 from fadiff.schedule.rules import violations
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import Row, full_array, pinned, scattered, weighed
-from fadiff.search.explain.climbs import affordable, climbed, costliest, start_of
+from fadiff.search.exact.menus import Row, full_array, pinned, scattered, start_of, weighed
+from fadiff.search.explain.climbs import affordable, climbed, costliest
 from fadiff.search.objective import EDP
 from fadiff.workload import Input, Workload
 from fadiff.workload.layer import MAX_SIZE
