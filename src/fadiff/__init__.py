@@ -132,6 +132,7 @@ from fadiff.workload import Dims, Input, Layer, Workload, load_model, save_workl
 if TYPE_CHECKING:
     from fadiff.agreement import verify
     from fadiff.search import Charge, Limits, Objective, greedy, optimize
+    from fadiff.search.pareto import pareto
     from fadiff.search.solver.network_bound import bound
     from fadiff.workload.importers import from_onnx
     from fadiff.workload.importers.torch_models import from_huggingface, from_torch
@@ -168,6 +169,7 @@ __all__ = [
     "load_model",
     "load_schedule",
     "optimize",
+    "pareto",
     "save_schedule",
     "save_workload",
     "verify",
@@ -184,6 +186,7 @@ _LOADED_ON_FIRST_USE = {
     "from_torch": "fadiff.workload.importers.torch_models",
     "greedy": "fadiff.search",
     "optimize": "fadiff.search",
+    "pareto": "fadiff.search.pareto",
     "verify": "fadiff.agreement",
 }
 """These bring large libraries with them, which reading and pricing a schedule can do without."""

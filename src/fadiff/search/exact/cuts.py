@@ -142,6 +142,10 @@ class Cuts:
             self._over_least[number] = int(sizes[number]), price[number] / least[number]
         return Cut(groups[::-1], float(best[-1]), least, price)
 
+    def forget_prices(self) -> None:
+        """Expect nothing of plans at prices that are far from those of the last cuts."""
+        self._over_least.clear()
+
     def _sizes(self, menus: Menus) -> Int[np.ndarray, " plans"]:
         """How many mappings the layers of each plan have together."""
         counts = np.array([size_of(menus[c]) if c in menus else 0 for c in self._conditions])

@@ -69,6 +69,12 @@ def join(parts: Sequence[Menu]) -> Menu:
     return Menu(*(np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)))
 
 
+def distinct(menu: Menu) -> Menu:
+    """The different mappings."""
+    same = np.concatenate([menu.factors.reshape(-1, size_of(menu)), menu.order])
+    return subset(menu, np.sort(np.unique(same, axis=1, return_index=True)[1]))
+
+
 def size_of(menu: Menu) -> int:
     """How many mappings there are."""
     return menu.price.shape[-1]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from math import exp
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ from fadiff.search.exact.menus import (
     Start,
     alone,
     climbed_from,
+    distinct,
     join,
     outermost,
     roomy,
@@ -47,7 +49,7 @@ from fadiff.search.exact.menus import (
 )
 from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plan_for, plans
 from fadiff.search.exact.plans import alone as plan_alone
-from fadiff.search.objective import ENERGY, Weights
+from fadiff.search.objective import ENERGY, Objective, Weights
 from fadiff.search.solver.decode import factors_of
 from fadiff.search.solver.layer_bound import LayerBound, binding_term
 from fadiff.search.solver.place import ON_ITS_OWN
@@ -327,8 +329,7 @@ class ExactSearch:
         if not self.settings.limits.excess(evaluate(self.schedule)):
             return
         yield from self._stress()
-        used = dict.fromkeys(conditions_of([*self.singles, *(filled.plan for filled in self.groups)]))
-        self._climb_again([condition for condition in used if self.task.layer(condition).is_mac])
+        self._climb_again()
         yield from self._stress()
         yield from self.polish()
 
@@ -354,9 +355,21 @@ class ExactSearch:
         stress[limited] = exp(high)
         self.incumbent.stress = stress[0], stress[1]
 
-    def _climb_again(self, conditions: Sequence[Condition]) -> None:
-        """Climb from the mappings of some conditions at the present prices."""
-        starts = {c: starts_of(self.menus[c]) for c in conditions if size_of(self.menus[c])}
+    def turn_to(self, objective: Objective, incumbent: Incumbent) -> Steps:
+        """Go on with all that is known at the prices of another objective, from another incumbent."""
+        self.settings, self.incumbent = replace(self.settings, objective=objective), incumbent
+        self.cuts.forget_prices()
+        yield from self._cut("turn")
+        self._climb_again()
+        self._enumerate([condition for condition in self.cuts.conditions if condition in self.menus])
+        self.menus = {condition: distinct(menu) for condition, menu in self.menus.items()}
+        yield from self._cut("turn")
+
+    def _climb_again(self) -> None:
+        """Climb from the mappings of all layers on their own and of the present groups, at the present prices."""
+        used = conditions_of([*self.singles, *(filled.plan for filled in self.groups)])
+        mapped = [condition for condition in used if self.task.layer(condition).is_mac]
+        starts = {c: starts_of(self.menus[c]) for c in mapped if size_of(self.menus[c])}
         for condition, more in climbed_from(self.task, starts, self.weights).items():
             self.menus[condition] = join([self.menus[condition], more])
 

@@ -248,6 +248,10 @@ class Prover:
         """By how much of its cost the schedule may be too dear at some prices."""
         return 1 - self.lines[weights].value / weighed((self.near.energy_pj, self.near.cycles), weights)
 
+    def draw(self, weights: Weights) -> None:
+        """Draw a line at some prices, as it is proven by what is known so far."""
+        self._ask(weights)
+
     def _ask(self, weights: Weights) -> _Told:
         """What neighbours agree on at some prices; their line is drawn."""
         modes = self.modes.modes
