@@ -72,6 +72,13 @@ An accelerator of your own: energies are pJ per word. From a file it is read by 
 >>> fadiff.optimize(Workload("toy", (product,)), chip, objective="energy", limits=fast).best.cycles <= 400
 True
 
+Anything between energy and latency can be minimized: a formula, or an ``Objective`` with charges of its own. Here every
+cycle leaks 3 pJ:
+
+>>> leaking = fadiff.Objective.of("energy + 3*latency")
+>>> fadiff.optimize(Workload("toy", (product,)), chip, objective=leaking, method="greedy").best.cycles > 0
+True
+
 Executing the schedule, word by word, checks the price and the results at once:
 
 >>> fadiff.verify(by_hand).holds
@@ -124,7 +131,8 @@ from fadiff.workload import Dims, Input, Layer, Workload, load_model, save_workl
 
 if TYPE_CHECKING:
     from fadiff.agreement import verify
-    from fadiff.search import Limits, greedy, optimize
+    from fadiff.search import Charge, Limits, Objective, greedy, optimize
+    from fadiff.search.pareto import pareto
     from fadiff.search.solver.network_bound import bound
     from fadiff.workload.importers import from_onnx
     from fadiff.workload.importers.torch_models import from_huggingface, from_torch
@@ -135,6 +143,7 @@ load_hardware = load_machine
 
 __all__ = [
     "Axis",
+    "Charge",
     "Dims",
     "FadiffError",
     "Group",
@@ -144,6 +153,7 @@ __all__ = [
     "Machine",
     "Mapping",
     "Memory",
+    "Objective",
     "Schedule",
     "Trips",
     "Workload",
@@ -159,6 +169,7 @@ __all__ = [
     "load_model",
     "load_schedule",
     "optimize",
+    "pareto",
     "save_schedule",
     "save_workload",
     "verify",
@@ -166,13 +177,16 @@ __all__ = [
 ]
 
 _LOADED_ON_FIRST_USE = {
+    "Charge": "fadiff.search",
     "Limits": "fadiff.search",
+    "Objective": "fadiff.search",
     "bound": "fadiff.search.solver.network_bound",
     "from_huggingface": "fadiff.workload.importers.torch_models",
     "from_onnx": "fadiff.workload.importers",
     "from_torch": "fadiff.workload.importers.torch_models",
     "greedy": "fadiff.search",
     "optimize": "fadiff.search",
+    "pareto": "fadiff.search.pareto",
     "verify": "fadiff.agreement",
 }
 """These bring large libraries with them, which reading and pricing a schedule can do without."""

@@ -10,6 +10,7 @@ from cli.command import answer, fadiff, refusal, write
 from fadiff.cli.live import LiveDisplay
 from fadiff.cost import evaluate, load_schedule
 from fadiff.search.driver import Incumbent, OutOfTimeError, Status
+from fadiff.search.objective import EDP, LATENCY
 from fadiff.search.optimize import METHODS
 from fadiff.workload import load_model
 from search.networks import GEMMINI, group
@@ -188,7 +189,7 @@ def test_options_reach_the_search(files, monkeypatch: pytest.MonkeyPatch):
     options = ("--seed", 4, "--restarts", 6, "--objective", "latency", "--budget", "90s", "--method", "greedy")
     assert fadiff("optimize", *files, *options).exit_code == 0
     assert fadiff("optimize", *files, "--method", "greedy", "--restarts", "auto").exit_code == 0
-    assert (told[0].seed, told[0].restarts, told[0].objective) == (4, 6, "latency")
+    assert (told[0].seed, told[0].restarts, told[0].objective) == (4, 6, LATENCY)
     assert 80 < told[0].seconds_left <= 90
     assert told[1].restarts is None
 
@@ -196,7 +197,7 @@ def test_options_reach_the_search(files, monkeypatch: pytest.MonkeyPatch):
 def test_the_display_tells_where_the_search_stands():
     display = LiveDisplay("tiny", "chip", 10, shown=False)
     task = display._progress.tasks[0]  # what the bar shows
-    incumbent = Incumbent("edp")
+    incumbent = Incumbent(EDP)
     display.update(Status("map"), incumbent, 1.0)
     assert task.fields["numbers"] == "map"
     api_result = api.optimize(load_model("mobilenet_v1:size=32"), GEMMINI, method="greedy")
@@ -241,3 +242,36 @@ def test_a_limit_is_kept_and_proven(files, tmp_path: Path):
     assert f"--max-latency {limit}" in str(load_schedule(tmp_path / "out.json").made_by["command"])
     assert "gap_within_limits" not in free
     assert "no schedule was found" in refusal("optimize", *files, "--max-energy", 1e-9)
+
+
+def test_a_search_starts_from_a_file_and_says_what_carried_over(files, tmp_path: Path):
+    start, out = tmp_path / "start.json", tmp_path / "out.json"
+    first = answer("optimize", *files, "-o", start)
+    made = answer("optimize", *files, "--method", "greedy", "--start", start, "-o", out)
+    assert made["totals"]["edp_uj_cycles"] == first["totals"]["edp_uj_cycles"]
+    assert made["start"] == f"4 of 4 layers start from {start}: all of it."
+    assert load_schedule(out).made_by["command"].endswith(f"--start {start}")
+    bigger = write(tmp_path, "bigger.yaml", NETWORK.replace("dims: {", "dims: {N: 3, "))
+    words = ("optimize", bigger, *files[1:], "--method", "greedy", "--start", start)
+    assert "all of it, 3 times in a row." in " ".join(fadiff(*words).stdout.split())
+    assert answer(*words)["totals"]["cycles"] <= 3 * first["totals"]["cycles"]
+
+
+def test_a_start_must_be_a_schedule_that_is_kept(files, tmp_path: Path):
+    assert "there is no such file" in refusal("optimize", *files, "--start", tmp_path / "nothing.json")
+    assert refusal("optimize", *files, "--start", files[0])
+    start = tmp_path / "start.json"
+    fadiff("optimize", *files, "--method", "greedy", "-o", start)
+    assert str(start) in refusal("optimize", *files, "--start", start, "-o", start)
+
+
+def test_an_objective_may_be_a_formula(files, tmp_path: Path):
+    out = tmp_path / "out.json"
+    made = answer("optimize", *files, "--objective", "2*energy + 6*latency", "-o", out)
+    assert made["objective"] == "energy + 3*latency"
+    assert made["gap_of_objective"] >= 0
+    assert "--objective 'energy + 3*latency'" in load_schedule(out).made_by["command"]
+    assert "(energy * latency^2)" not in fadiff("optimize", *files, "--objective", "edp").stdout
+    assert "above the best there is (ed2p)." in " ".join(
+        fadiff("optimize", *files, "--objective", "ed2p").stdout.split()
+    )

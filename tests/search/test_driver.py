@@ -10,17 +10,15 @@ from fadiff.errors import FadiffError
 from fadiff.schedule import Mapping
 from fadiff.search import driver, greedy
 from fadiff.search.driver import (
-    OBJECTIVES,
     Incumbent,
     OutOfTimeError,
     Pace,
     Settings,
     Status,
     TracePoint,
-    price_weights,
-    score,
     search,
 )
+from fadiff.search.objective import EDP, ENERGY, LATENCY, OBJECTIVES
 from search.clock import Clock
 from search.networks import GEMMINI, MACHINES, NETWORKS, dims, group, machine_with, sized
 
@@ -104,14 +102,14 @@ def test_an_illegal_schedule_is_never_kept(illegal):
     assert evaluate(illegal).edp_uj_cycles < evaluate(legal).edp_uj_cycles
     result = search(WORKLOAD, illegal.machine, offering(illegal), Settings())
     assert result.schedule == legal
-    incumbent = Incumbent("edp")
+    incumbent = Incumbent(EDP)
     assert incumbent.offer(illegal) is None
     assert (incumbent.best, incumbent.unfused, incumbent.found, incumbent.offered) == (None, None, None, 1)
 
 
 def test_the_best_schedule_without_fusion_is_remembered(first, better):
     slow = replace(first, mappings={**first.mappings, "up": Mapping.of(GEMMINI, {"DRAM": dims("N7 K8 C4")})})
-    incumbent = Incumbent("edp")
+    incumbent = Incumbent(EDP)
     for schedule in (slow, better, first):
         incumbent.offer(schedule)
     assert incumbent.best.schedule == better
@@ -288,7 +286,7 @@ def test_every_kind_of_machine_can_be_searched(machine):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_prices_are_the_slope_of_the_score(objective, better):
     here = evaluate(better)
-    energy_price, cycle_price = price_weights(here, objective)
+    energy_price, cycle_price = OBJECTIVES[objective].weights(here)
     step = 1e-6
     for price, change in (
         (energy_price, {"energy_pj": here.energy_pj * (1 + step)}),
@@ -296,19 +294,19 @@ def test_prices_are_the_slope_of_the_score(objective, better):
     ):
         there = replace(here, **change)
         distance = sum(getattr(there, key) - getattr(here, key) for key in change)
-        slope = (score(there, objective) - score(here, objective)) / distance
+        slope = (OBJECTIVES[objective].score(there) - OBJECTIVES[objective].score(here)) / distance
         assert slope == pytest.approx(price, rel=1e-4)
 
 
 def test_scores_rank_by_their_own_measure(better):
     here = evaluate(better)
     frugal = replace(here, energy_pj=here.energy_pj / 2, cycles=here.cycles * 3)
-    assert score(frugal, "energy") < score(here, "energy")
-    assert score(frugal, "latency") > score(here, "latency")
-    assert score(frugal, "edp") > score(here, "edp")
+    assert ENERGY.score(frugal) < ENERGY.score(here)
+    assert LATENCY.score(frugal) > LATENCY.score(here)
+    assert EDP.score(frugal) > EDP.score(here)
 
 
 def test_energy_and_latency_break_ties_by_the_other(better):
     here = evaluate(better)
-    assert score(replace(here, cycles=here.cycles / 2), "energy") < score(here, "energy")
-    assert score(replace(here, energy_pj=here.energy_pj / 2), "latency") < score(here, "latency")
+    assert ENERGY.score(replace(here, cycles=here.cycles / 2)) < ENERGY.score(here)
+    assert LATENCY.score(replace(here, energy_pj=here.energy_pj / 2)) < LATENCY.score(here)

@@ -12,6 +12,7 @@ from fadiff.files import FileError
 from fadiff.schedule.ir import LowerBound
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import Incumbent
+from fadiff.search.objective import EDP
 from search.exhaustive import least_edp
 from search.networks import FLAT, GEMMINI, mac, network, sized
 
@@ -62,8 +63,8 @@ def test_a_fused_network_keeps_to_factors_that_divide():
 def test_what_does_not_divide_is_no_incumbent():
     cut = second("gemmini_gemm197")
     assert not cut.exact_factors
-    assert Incumbent("edp").offer(cut) is not None
-    assert Incumbent("edp", exact_factors=True).offer(cut) is None
+    assert Incumbent(EDP).offer(cut) is not None
+    assert Incumbent(EDP, exact_factors=True).offer(cut) is None
 
 
 @pytest.mark.parametrize("method", ["joint", "descent", "genetic", "random", "layerwise"])

@@ -13,6 +13,7 @@ from fadiff.errors import FadiffError, pip_install
 from fadiff.files import FileError
 from fadiff.search import greedy, optimize, programs
 from fadiff.search.driver import Status
+from fadiff.search.objective import EXAMPLES, LATENCY
 from fadiff.search.optimize import (
     ALIASES,
     METHODS,
@@ -30,7 +31,10 @@ MODULE = sys.modules["fadiff.search.optimize"]
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"objective": "speed"}, "objective 'speed' is unknown: use one of edp, energy, latency"),
+        (
+            {"objective": "speed"},
+            f"objective 'speed' is unknown: use one of edp, energy, latency, ed2p, or a formula such as {EXAMPLES}",
+        ),
         ({"budget_seconds": 0.0}, "the budget is 0.0 seconds: it must be positive"),
         ({"budget_seconds": -1.0}, "the budget is -1.0 seconds: it must be positive"),
         ({"budget_seconds": float("nan")}, "the budget is nan seconds: it must be positive"),
@@ -125,9 +129,9 @@ def test_the_search_is_told_seed_restarts_and_objective(monkeypatch):
     optimize(WORKLOAD, GEMMINI, method="greedy", seed=5, restarts=3, objective="latency", budget_seconds=9)
     ((workload, machine, settings, incumbent),) = told
     assert (workload, machine) == (WORKLOAD, GEMMINI)
-    assert (settings.seed, settings.restarts, settings.objective) == (5, 3, "latency")
+    assert (settings.seed, settings.restarts, settings.objective) == (5, 3, LATENCY)
     assert settings.seconds_left <= 9
-    assert incumbent.objective == "latency"
+    assert incumbent.objective == LATENCY
 
 
 # How programs are compiled.

@@ -11,7 +11,8 @@ from fadiff.schedule import Schedule
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.exact.conditions import Task
-from fadiff.search.explain.climbs import present_rows, start_of, started
+from fadiff.search.exact.menus import start_of, started
+from fadiff.search.explain.climbs import present_rows
 from search.networks import EYERISS, GEMMINI, NETWORKS, SIMBA, dims, group, mac, network, sized
 
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fadiff.search.driver import price_weights
 from fadiff.search.exact.conditions import Room, Task
-from fadiff.search.exact.menus import Menu, Row
-from fadiff.search.explain.climbs import affordable, after_moves, chunks, costliest, present_rows, started
+from fadiff.search.exact.menus import Menu, Row, started
+from fadiff.search.explain.climbs import affordable, after_moves, chunks, costliest, present_rows
+from fadiff.search.objective import EDP
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -57,7 +57,7 @@ def following(evaluation: Evaluation) -> dict[str, Parts]:
     task = Task(schedule.workload, schedule.machine, dtype=np.float64)
     rows = present_rows(task, schedule)
     rows = {name: rows[name] for name in costliest(evaluation, rows, affordable(task, MOST_MOVES))}
-    weights = price_weights(evaluation, "edp")
+    weights = EDP.weights(evaluation)
     slopes = [_slopes(task, part, weights) for part in chunks(task, list(rows.values()))]
     by_layer: dict[str, np.ndarray] = dict(zip(rows, (one for part in slopes for one in part), strict=True))
     nodes = [node.name for node in (*task.machine.memories[1:], *task.machine.axes)]

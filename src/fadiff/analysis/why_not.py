@@ -14,11 +14,11 @@ from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.plans import Members
 from fadiff.search.explain.merging import Pair, merged_layers
 from fadiff.search.explain.reasons import Cause, Verdict, alike_pairs, verdicts
+from fadiff.search.objective import EDP, Objective
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
     from fadiff.schedule import Group, Schedule
-    from fadiff.search.driver import Objective
     from fadiff.workload import Edge
 
 FORBIDDEN: frozenset[Cause] = frozenset({"not fusible", "no memory fuses", "incomplete", "one sink", "repeat", "order"})
@@ -70,7 +70,7 @@ class NotFused:
     """Number of the first entry that is the same but for names; its own where none before is."""
 
 
-def why_not(evaluation: Evaluation, objective: Objective = "edp", *, priced: bool = True) -> tuple[NotFused, ...]:
+def why_not(evaluation: Evaluation, objective: Objective | str = EDP, *, priced: bool = True) -> tuple[NotFused, ...]:
     """One entry for every edge that is not fused, in the order of the workload's edges.
 
     Takes seconds where many groups could be merged: without `priced` it does not try, and tells them as not searched.

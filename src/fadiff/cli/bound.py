@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fadiff.cli.coverage import Strict, coverage_json, refuse_gaps
 from fadiff.cli.errors import check_outputs
-from fadiff.cli.networks import ExactFactors, Json
+from fadiff.cli.networks import OBJECTIVE_HELP, ExactFactors, Json
 from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, facts, microjoules, percent, print_json, table
 from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
@@ -22,6 +22,7 @@ from fadiff.workload import load_model
 
 if TYPE_CHECKING:
     from fadiff.cli.live import LiveDisplay
+    from fadiff.search.objective import Objective
     from fadiff.search.solver.network_bound import Bound
 
 MOST_ROWS = 12
@@ -48,9 +49,7 @@ def bound(
         ),
     ] = None,
     budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "60s",
-    objective: Annotated[
-        str, typer.Option("--objective", help="What to prove most of: edp, energy or latency.")
-    ] = "edp",
+    objective: Annotated[str, typer.Option("--objective", help=f"What to prove most of: {OBJECTIVE_HELP}.")] = "edp",
     gap: Annotated[
         float, typer.Option("--gap", min=0.0, help="Stop where the gap is this small, in percent of the bound.")
     ] = 0.1,
@@ -80,10 +79,11 @@ def bound(
       fadiff bound resnet18 --hardware eyeriss --budget 2m --json
     """
     from fadiff.cli.live import LiveDisplay
-    from fadiff.search.optimize import check_objective, optimize, parse_duration
+    from fadiff.search.objective import STATED, Objective
+    from fadiff.search.optimize import optimize, parse_duration
     from fadiff.search.solver.network_bound import prove
 
-    check_objective(objective)
+    wanted = Objective.of(objective)
     check_outputs((output,), (target,))
     seconds = parse_duration(budget)
     if kind_of_file(Path(target)) == SCHEDULE:
@@ -106,7 +106,7 @@ def bound(
             workload,
             hardware or "gemmini-large",
             budget_seconds=seconds / 2,
-            objective=objective,  # pyright: ignore[reportArgumentType]
+            objective=wanted,
             exact_factors=exact_factors,
         )
         near, seconds = found.best, seconds - found.seconds
@@ -116,17 +116,17 @@ def bound(
     with LiveDisplay(schedule.workload.name, schedule.machine.name, seconds, shown=sys.stderr.isatty()) as display:
         watch = partial(_show, display, near)
         try:
-            proven = prove(near, seconds, objective, gap / 100, watch=watch, exact_factors=exact_factors)  # pyright: ignore[reportArgumentType]
+            proven = prove(near, seconds, wanted, gap / 100, watch=watch, exact_factors=exact_factors)
         except KeyboardInterrupt:
             raise _unproven(near, output) from None
     if output is not None:
         save_schedule(output, replace(schedule, bound=proven.least))
     if json:
-        print_json(_document(proven, near))
+        print_json(_document(proven, near, wanted))
         return
     out = console()
-    out.print(_facts(proven, near))
-    out.print(_losses(proven))
+    out.print(_facts(proven, near, wanted))
+    out.print(_losses(proven, "EDP" if wanted in STATED else wanted.name))
     if output is not None:
         out.print(f"Written to {output}, the bound with it.")
 
@@ -143,7 +143,9 @@ def _show(display: "LiveDisplay", near: Evaluation, found: "Bound") -> None:
     display.proved(found, found.gap(near))
 
 
-def _facts(proven: "Bound", near: Evaluation) -> Table:
+def _facts(proven: "Bound", near: Evaluation, objective: "Objective") -> Table:
+    from fadiff.search.objective import STATED
+
     schedule = near.schedule
 
     def told(cost: float, least: float, text: Callable[[float], str]) -> str:
@@ -155,14 +157,15 @@ def _facts(proven: "Bound", near: Evaluation) -> Table:
             ("energy", told(near.energy_pj, proven.least.energy_pj, microjoules)),
             ("latency", told(near.cycles, proven.least.cycles, "{:,.0f} cycles".format)),
             ("EDP", told(near.edp_uj_cycles, proven.least.edp_uj_cycles, "{:.5g} uJ*cycles".format)),
+            *([] if objective in STATED else [(objective.name, f"gap {percent(proven.gap(near, objective))}")]),
             ("proof", f"{proven.seconds:.1f} s; each of the three bounds holds on its own"),
             *schedule.workload.coverage.facts,
         )
     )
 
 
-def _losses(proven: "Bound") -> Table:
-    made = table("Where the gap is, in percent of the EDP", ("layers", "cost", "proven", "open"))
+def _losses(proven: "Bound", measure: str) -> Table:
+    made = table(f"Where the gap is, in percent of the {measure}", ("layers", "cost", "proven", "open"))
     for one in proven.layers[:MOST_ROWS]:
         first, *others = one.layers
         more = f" and {len(others)} alike" if others else ""
@@ -173,13 +176,20 @@ def _losses(proven: "Bound") -> Table:
     return made
 
 
-def _document(proven: "Bound", near: Evaluation) -> dict[str, object]:
+def _document(proven: "Bound", near: Evaluation, objective: "Objective") -> dict[str, object]:
+    from fadiff.search.objective import STATED
+
     schedule = near.schedule
     return {
         "workload": schedule.workload.name,
         "machine": schedule.machine.name,
         **asdict(proven.least),
         "gap": proven.gap(near),
+        **(
+            {}
+            if objective in STATED
+            else {"objective": objective.name, "gap_of_objective": proven.gap(near, objective)}
+        ),
         "schedule": near.stated().model_dump(),
         "layers": [{**one._asdict(), "open": one.loss} for one in proven.layers],
         **coverage_json(schedule.workload),

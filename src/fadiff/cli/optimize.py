@@ -15,12 +15,12 @@ from fadiff.analysis.search_trace import parse_trace
 from fadiff.analysis.units import size_text
 from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
-from fadiff.cli.networks import ExactFactors, Json, Model
+from fadiff.cli.networks import OBJECTIVE_HELP, ExactFactors, Json, Model
 from fadiff.cli.report import write_report
 from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
 from fadiff.cli.tables import console, microjoules, percent, print_json, short, table
-from fadiff.cost import Evaluation, evaluate, save_schedule
+from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_machine
@@ -31,6 +31,7 @@ from fadiff_command.signals import interruption
 if TYPE_CHECKING:
     from fadiff.cli.live import LiveDisplay
     from fadiff.search.driver import Result, TracePoint
+    from fadiff.search.objective import Objective
     from fadiff.search.solver.network_bound import Bound
 
 PROVEN_GAP = 1e-3
@@ -63,7 +64,7 @@ def optimize(
     budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "60s",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same machine: the same schedule.")] = 0,
     restarts: Annotated[str, typer.Option("--restarts", help="Descents that run at once: a number, or auto.")] = "auto",
-    objective: Annotated[str, typer.Option("--objective", help="What to minimize: edp, energy or latency.")] = "edp",
+    objective: Annotated[str, typer.Option("--objective", help=f"What to minimize: {OBJECTIVE_HELP}.")] = "edp",
     max_energy: Annotated[
         float | None,
         typer.Option(
@@ -77,6 +78,15 @@ def optimize(
         ),
     ] = None,
     exact_factors: ExactFactors = False,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--start",
+            metavar="FILE",
+            help="A schedule to start from, also of another batch, network or machine.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the schedule.", show_default=False),
@@ -110,16 +120,21 @@ def optimize(
       fadiff optimize mobilenet_v2 -o mobilenet_v2.json --report mobilenet_v2.html
       fadiff optimize my-network.yaml --hardware my-chip.yaml --objective energy -o mine.json
       fadiff optimize mobilenet_v1 --objective energy --max-latency 2e6 -o fast-enough.json
+      fadiff optimize mobilenet_v1 --objective "energy + 2*latency" -o leaking.json
+      fadiff optimize resnet18:batch=4 --start resnet18.schedule.json -o resnet18-4.json
       fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
     """
     from fadiff.cli.live import LiveDisplay
     from fadiff.search.driver import Limits
+    from fadiff.search.objective import EDP, STATED, Objective
     from fadiff.search.optimize import ALIASES, PROVEN_METHODS, UNFUSED_METHODS, find_method, parse_duration
     from fadiff.search.optimize import optimize as run
 
     find_method(method)
+    wanted = Objective.of(objective)
     seconds = parse_duration(budget)
-    check_outputs((output, trace, report), (model, hardware))
+    check_outputs((output, trace, report), (model, hardware, *([] if start is None else [str(start)])))
+    begin = None if start is None else load_schedule(start)
     limits = Limits(inf if max_energy is None else max_energy * 1e6, inf if max_latency is None else max_latency)
     workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     if strict:
@@ -133,21 +148,24 @@ def optimize(
             budget_seconds=seconds,
             seed=seed,
             restarts=_restarts(restarts),
-            objective=objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
+            objective=wanted,
             limits=limits,
             exact_factors=exact_factors,
+            start=begin,
             watch=display.update,
         )
         proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped != "interrupt"
-        proven = _proven(result, seconds, objective, display, exact_factors=exact_factors) if proves else None
+        proven = _proven(result, seconds, wanted, display, exact_factors=exact_factors) if proves else None
     bound = None if proven is None else proven.least
     limited = proven if limits != Limits() else None
-    gap_within = None if limited is None else limited.gap_within(result.best, limits, objective)  # pyright: ignore[reportArgumentType]
+    gap_within = None if limited is None else limited.gap_within(result.best, limits, wanted)
+    gap = None if proven is None or wanted in STATED else proven.gap(result.best, wanted)
     asked: dict[str, str | int] = {"hardware": hardware, "method": method, "budget": budget, "seed": seed}
-    asked |= {"objective": objective} if objective != "edp" else {}
+    asked |= {"objective": wanted.name} if wanted != EDP else {}
     asked |= {"restarts": restarts} if restarts != "auto" else {}
     asked |= {"max-energy": str(max_energy)} if max_energy is not None else {}
     asked |= {"max-latency": str(max_latency)} if max_latency is not None else {}
+    asked |= {"start": str(start)} if start is not None else {}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
     flags = [*(["--unfold"] if unfold else []), *(["--exact-factors"] if exact_factors else [])]
     made_by = {**result.schedule.made_by, "command": _command([model, *flags], asked, sizes)}
@@ -158,8 +176,9 @@ def optimize(
         write_text(trace, steps)
     if report is not None:
         write_report(report, evaluate(short_named(best.schedule)), trace=parse_trace(steps, "the trace"))
+    carried = None if result.carried is None else result.carried.told(str(start))
     costs = breakdown(best)
-    reasons = _boundaries(best, objective, priced=result.stopped == "done") if method not in UNFUSED_METHODS else []
+    reasons = _boundaries(best, wanted, priced=result.stopped == "done") if method not in UNFUSED_METHODS else []
     if json:
         summary = asdict(costs)
         del summary["layers"]
@@ -167,12 +186,16 @@ def optimize(
         made: dict[str, Any] = {"schedule_file": None if output is None else str(output), **summary}
         made["gap"] = costs.gaps.get("edp")
         made |= {} if gap_within is None else {"gap_within_limits": gap_within}
+        made |= {} if gap is None else {"objective": wanted.name, "gap_of_objective": gap}
         made["edges_fused"] = len(best.schedule.fused_edges)
         made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
+        made |= {} if carried is None else {"start": carried}
         made |= {"left_out": result.left_out} if result.left_out else {}
         print_json(made)
         return
     out = console()
+    if carried is not None:
+        out.print(carried)
     out.print(totals_table(costs))
     out.print(_comparison(best, result.unfused, result.greedy))
     if costs.fused_groups:
@@ -180,7 +203,9 @@ def optimize(
     if reasons:
         out.print(_reasons_table(reasons))
     if gap_within is not None:
-        out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({objective}).")
+        out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({wanted.name}).")
+    elif gap is not None:
+        out.print(f"It is at most {percent(gap)} above the best there is ({wanted.name}).")
     ended = {"left_out": result.left_out or "a longer one may find more", "interrupted": interruption().title()}
     told = STOPPED[result.stopped].format_map(ended)
     out.print(f"{told} {result.seconds:.1f} s.")
@@ -193,7 +218,7 @@ def optimize(
 
 
 def _proven(
-    result: "Result", seconds: float, objective: str, display: "LiveDisplay", *, exact_factors: bool
+    result: "Result", seconds: float, objective: "Objective", display: "LiveDisplay", *, exact_factors: bool
 ) -> "Bound | None":
     """What no schedule undercuts, proven in what is left of the time; None where nothing is."""
     from fadiff.search.solver.network_bound import prove
@@ -208,7 +233,7 @@ def _proven(
         return prove(
             result.best,
             left,
-            objective,  # pyright: ignore[reportArgumentType]
+            objective,
             PROVEN_GAP,
             PROOF_WALKS,
             watch,
@@ -220,11 +245,11 @@ def _proven(
         return None
 
 
-def _boundaries(best: Evaluation, objective: str, *, priced: bool) -> list[dict[str, str]]:
+def _boundaries(best: Evaluation, objective: "Objective", *, priced: bool) -> list[dict[str, str]]:
     """Why each unfused tensor leaves the chip; what fusing it would cost is priced only after a full search."""
     from fadiff.analysis.why_not import why_not
 
-    found = why_not(best, objective, priced=priced)  # pyright: ignore[reportArgumentType]  (checked by the search)
+    found = why_not(best, objective, priced=priced)
     return [{key: getattr(entry, key) for key in ("source", "target", "cause", "detail")} for entry in found]
 
 

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
 from fadiff.schedule.rules import violations
+from fadiff.search.objective import EDP, Objective, Weights
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
+    from fadiff.search.carry import Carried
     from fadiff.workload import Workload
 
 
@@ -56,22 +58,6 @@ class Pace:
         self.seconds = (time.monotonic() - began) / units
 
 
-Objective = Literal["edp", "energy", "latency"]
-OBJECTIVES: tuple[Objective, ...] = ("edp", "energy", "latency")
-EXPONENTS: dict[Objective, tuple[float, float]] = {"edp": (1, 1), "energy": (1, 1e-4), "latency": (1e-4, 1)}
-"""What is minimized is energy^a * latency^b; the small exponents only break ties."""
-
-
-def score(evaluation: Evaluation, objective: Objective) -> float:
-    """The logarithm of what the search minimizes."""
-    a, b = EXPONENTS[objective]
-    return a * log(evaluation.energy_pj) + b * log(evaluation.cycles)
-
-
-Weights = tuple[float, float]
-"""Prices of a pJ and of a cycle."""
-
-
 class Limits(NamedTuple):
     """What a schedule may take at most."""
 
@@ -85,15 +71,6 @@ class Limits(NamedTuple):
         """
         over = log(evaluation.energy_pj) - log(self.energy_pj), log(evaluation.cycles) - log(self.cycles)
         return sum(one for one in over if one > 1e-9)
-
-
-def price_weights(evaluation: Evaluation, objective: Objective) -> Weights:
-    """Prices of a pJ and a cycle near a schedule: the objective, linearized.
-
-    For EDP, d log(E*T) = dE/E + dT/T: a pJ costs 1/E and a cycle 1/T.
-    """
-    a, b = EXPONENTS[objective]
-    return a / evaluation.energy_pj, b / evaluation.cycles
 
 
 class Status(NamedTuple):
@@ -139,6 +116,8 @@ class Incumbent:
     exact_factors: bool = False
     stress: Weights = (1.0, 1.0)
     """By how much more a pJ and a cycle count than the objective says, so that limits are kept."""
+    starts: tuple[Schedule, ...] = ()
+    """Legal schedules to start from, besides the greedy one: what carried over from one that the user had."""
 
     def offer(self, schedule: Schedule) -> Evaluation | None:
         """Score a schedule and keep it where it is the best; None if it is not legal, or not what is asked for."""
@@ -157,7 +136,7 @@ class Incumbent:
 
     def _rank(self, evaluation: Evaluation) -> tuple[float, float]:
         """What is within limits comes first, or nearer to them; then the objective decides."""
-        return self.limits.excess(evaluation), score(evaluation, self.objective)
+        return self.limits.excess(evaluation), self.objective.score(evaluation)
 
 
 @dataclass(frozen=True)
@@ -167,10 +146,12 @@ class Settings:
     seed: int = 0
     restarts: int | None = None
     """Restarts of the method's own kind; None leaves the choice to the method."""
-    objective: Objective = "edp"
+    objective: Objective = EDP
     limits: Limits = Limits()
     exact_factors: bool = False
     """Whether all factors must divide what they cut, so that no tile is cut at its end."""
+    start: Schedule | None = None
+    """A schedule to start from, also of another network or machine."""
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 
@@ -199,6 +180,8 @@ class Result:
     """By how much more a pJ and a cycle had to count than the objective says, so that limits were kept."""
     left_out: str = ""
     """What of the method did not fit in the budget, and why; empty where time simply ran out."""
+    carried: Carried | None = None
+    """What carried over from the schedule that the search started from."""
 
     @property
     def schedule(self) -> Schedule:
@@ -226,6 +209,7 @@ def search(
 
     Same seed, same machine: the same schedule, unless the budget or the user ended the search early.
     """
+    from fadiff.search.carry import carry
     from fadiff.search.greedy import growing
 
     began = time.monotonic()
@@ -254,10 +238,17 @@ def search(
         if watch is not None:
             watch(status, incumbent, seconds)
 
+    carried = None if settings.start is None else carry(settings.start, coarse.schedule)
     try:
         for schedule in schedules:
             first, incumbent.found = incumbent.offer(schedule) or coarse, None
         note(Status("greedy"))
+        if carried is not None:
+            incumbent.starts = carried.schedules
+            for schedule in carried.schedules:
+                incumbent.offer(schedule)
+            incumbent.found = None
+            note(Status("start"))
         for status in method(workload, machine, settings, incumbent):
             note(status)
             if settings.seconds_left <= 0:
@@ -272,4 +263,4 @@ def search(
     if not trace:
         note(Status("greedy"))
     best, unfused, seconds = incumbent.best or first, incumbent.unfused or first, time.monotonic() - began
-    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress, left_out)
+    return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress, left_out, carried)

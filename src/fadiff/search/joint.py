@@ -72,16 +72,21 @@ def joint(
     workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, parts: JointSettings = WHOLE
 ) -> Iterator[Status]:
     """The generator behind ``--method joint``; see the module's docstring for its steps."""
-    task = Task(workload, machine, settings.deadline, exact_factors=settings.exact_factors)
-    known = ExactSearch(task, settings, incumbent)
+    exact_factors, charges = settings.exact_factors, settings.objective.charges
+    task = Task(workload, machine, settings.deadline, exact_factors=exact_factors, charges=charges)
+    yield from steps(ExactSearch(task, settings, incumbent), parts)
+
+
+def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:
+    """The steps of the method from the beginning; :class:`OutOfTimeError` at their end says what was left out."""
     fuse = parts.fuse and known.task.fusing is not None
     starts = parts.starts or 64 * 192 // max(192, known.task.widths[False])
     left_out: list[str] = []
 
-    def unless_late(steps: Iterator[Status]) -> Generator[Status, None, bool]:
+    def unless_late(some: Iterator[Status]) -> Generator[Status, None, bool]:
         """Steps, but for what there is no time for and what comes after them can do without; whether they were done."""
         try:
-            yield from steps
+            yield from some
         except OutOfTimeError as early:
             if not (str(early) and known.groups):
                 raise
@@ -91,6 +96,8 @@ def joint(
 
     in_time = yield from unless_late(known.map(starts, polished=parts.polish))
     parts = replace(parts, polish=parts.polish and in_time)
+    if known.incumbent.starts:
+        yield from known.resume(known.incumbent.starts)
     if parts.solve:
         yield from known.solve()
     if fuse and parts.enumerate_plans:

@@ -8,11 +8,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
-from fadiff.cost import Evaluation
+from fadiff.cost import Evaluation, load_schedule
 from fadiff.errors import FadiffError, pip_install
 from fadiff.hardware import Machine, load_machine
-from fadiff.search.driver import OBJECTIVES, Incumbent, Limits, Method, Objective, Result, Settings, Status, search
+from fadiff.schedule import Schedule
+from fadiff.search.driver import Incumbent, Limits, Method, Result, Settings, Status, search
+from fadiff.search.objective import EDP, Objective
 from fadiff.workload import Workload, load_model
 
 DEFAULT_BUDGET_SECONDS = 60.0
@@ -57,6 +60,8 @@ ALIASES = {"climb": "exact", "gradient": "joint"}
 """Former names."""
 PROVEN_METHODS = frozenset({"exact", "joint"})
 """Methods whose results are meant to be the best there are: `fadiff optimize` proves how near they come."""
+CHARGED_METHODS = frozenset({"exact", "joint", "descent", "greedy"})
+"""Methods that follow an objective's charges, or offer a schedule without looking at the objective."""
 EXACT_FACTOR_METHODS = frozenset({"exact", "greedy"})
 """Methods that can keep to factors which divide."""
 MOST_RESTARTS = {"layerwise": 256, "genetic": 256}
@@ -73,15 +78,19 @@ def optimize(
     budget_seconds: float = DEFAULT_BUDGET_SECONDS,
     seed: int = 0,
     restarts: int | None = None,
-    objective: Objective = "edp",
+    objective: Objective | str = EDP,
     limits: Limits = Limits(),
     exact_factors: bool = False,
+    start: Schedule | str | Path | None = None,
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
     """Find a schedule of a network on a machine, each given as a value, a name or a file.
 
     It is the best that was found within the limits of energy and latency, if there are any. With `exact_factors` all
     tiles divide their dims: for hardware or code that has no cut ends.
+
+    From `start`, a schedule or a file of one, also of another batch, network or machine, carries over what can
+    (``result.carried``). Of the same network and machine, or a multiple of the batch, the result is never worse.
 
     `watch` is called after every step with the status, the incumbent and the seconds so far. Same seed, same machine:
     the same schedule, unless the budget ended the search early (``result.stopped``).
@@ -90,7 +99,7 @@ def optimize(
     >>> result.best.edp_uj_cycles == result.greedy.edp_uj_cycles
     True
     """
-    check_objective(objective)
+    objective = Objective.of(objective)
     if not budget_seconds > 0:
         raise FadiffError(f"the budget is {budget_seconds} seconds: it must be positive")
     if seed < 0:
@@ -104,12 +113,15 @@ def optimize(
         raise FadiffError(f"the limits are {told}: they must be positive")
     if limits != Limits() and ALIASES.get(method, method) not in PROVEN_METHODS:
         raise FadiffError(f"method {method!r} keeps no limits: use one of {', '.join(sorted(PROVEN_METHODS))}")
+    if objective.charges and ALIASES.get(method, method) not in CHARGED_METHODS:
+        raise FadiffError(f"method {method!r} knows no charges: use one of {', '.join(sorted(CHARGED_METHODS))}")
     if exact_factors and ALIASES.get(method, method) not in EXACT_FACTOR_METHODS:
         told = ", ".join(sorted(EXACT_FACTOR_METHODS))
         raise FadiffError(f"method {method!r} may cut tiles at their ends: for exact factors use one of {told}")
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
-    settings = Settings(seed, restarts, objective, limits, exact_factors)
+    given = start if start is None or isinstance(start, Schedule) else load_schedule(start)
+    settings = Settings(seed, restarts, objective, limits, exact_factors, given)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
     if limits.excess(found.best):
         raise FadiffError(_over(found.best, limits))
@@ -128,12 +140,6 @@ def _over(best: Evaluation, limits: Limits) -> str:
         if least > limit
     ]
     return f"no schedule was found with {' and '.join(told)}: allow more, or give the search more time"
-
-
-def check_objective(name: str) -> None:
-    """Refuse an objective that there is not."""
-    if name not in OBJECTIVES:
-        raise FadiffError(f"objective {name!r} is unknown: use one of {', '.join(OBJECTIVES)}")
 
 
 def find_method(name: str) -> Method:

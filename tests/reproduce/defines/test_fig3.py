@@ -48,8 +48,8 @@ from fadiff.reproduce.experiment import Desk
 from fadiff.reproduce.experiment import run as run_experiment
 from fadiff.schedule import Group, Schedule, Trips
 from fadiff.schedule.rules import violations
-from fadiff.search.driver import price_weights
 from fadiff.search.greedy import greedy
+from fadiff.search.objective import EDP
 from fadiff.search.programs import search_programs
 
 
@@ -274,7 +274,7 @@ def test_schedules_are_legal_and_run_the_groups_of_their_rows(few: Reference):
     wanted = [tuple(Group((layer,)) for layer in names), (Group(names),), (Group(names, Trips(P=3, Q=2)),)]
     with search_programs():
         schedules = best_schedules(workload, MACHINE, wanted, "edp")
-    weights = price_weights(unfused := evaluate(greedy(workload, MACHINE)), "edp")
+    weights = EDP.weights(unfused := evaluate(greedy(workload, MACHINE)))
     for groups, schedule in zip(wanted, schedules, strict=True):
         assert schedule is not None
         assert not violations(schedule)

@@ -18,6 +18,7 @@ from fadiff.search.evolutionary.breeding import Breeder, Chances
 from fadiff.search.evolutionary.genetic import GeneticSettings, Island, Rates, genetic
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS
 from fadiff.search.greedy import greedy
+from fadiff.search.objective import EDP, ENERGY, LATENCY
 from fadiff.workload import DIMS
 from search.evolutionary.populations import CHIP, encoding_of, random_rows, repair_of
 from search.networks import GEMMINI, MACHINES, NETWORKS, add, mac, network
@@ -214,14 +215,14 @@ def test_the_best_of_all_mappings_is_found_for_a_small_layer():
     for i, (node, d) in enumerate(places):
         genomes.factors[:, 0, node, d] = np.repeat(np.array(every)[:, i], code.orders[0])
     genomes.order[:, 0, 0] = np.tile(np.arange(code.orders[0]), len(every))
-    best = np.exp(repair(rows).score("edp").min()) * 1e-6
+    best = np.exp(repair(rows).score(EDP).min()) * 1e-6
     result = found(workload, CHIP)
     assert best * (1 - 1e-6) <= result.best.edp_uj_cycles <= best * (1 + 1e-6)
 
 
 def test_each_objective_is_better_at_its_own_measure():
     workload, longer = NETWORKS["conv_chain"], replace(SMALL, generations=40)
-    energy, latency = (found(workload, CHIP, longer, objective=objective) for objective in ("energy", "latency"))
+    energy, latency = (found(workload, CHIP, longer, objective=objective) for objective in (ENERGY, LATENCY))
     assert energy.best.energy_pj < energy.greedy.energy_pj
     assert latency.best.cycles < latency.greedy.cycles
     assert energy.best.energy_pj <= latency.best.energy_pj
@@ -243,7 +244,7 @@ def test_the_first_population_holds_the_greedy_schedule(monkeypatch):
 
     monkeypatch.setattr(genetic_module, "Island", watched)
     workload = NETWORKS["residual"]
-    next(genetic(workload, CHIP, Settings(), Incumbent("edp"), SMALL))
+    next(genetic(workload, CHIP, Settings(), Incumbent(EDP), SMALL))
     code = encoding_of(workload, CHIP)
     row = code.of_schedule(greedy(workload, CHIP))[0]
     assert (begun[0][0] == row).all()

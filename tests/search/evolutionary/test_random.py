@@ -8,8 +8,9 @@ import pytest
 from fadiff.cost import evaluate
 from fadiff.cost.checked import save_schedule
 from fadiff.schedule.rules import violations
-from fadiff.search.driver import OBJECTIVES, Incumbent, Settings, score, search
+from fadiff.search.driver import Incumbent, Settings, search
 from fadiff.search.evolutionary.random_search import RandomSettings, random_search
+from fadiff.search.objective import EDP, STATED
 from search.evolutionary.populations import CHIP, random_rows, repair_of, schedules
 from search.networks import EYERISS, NETWORKS
 
@@ -17,7 +18,7 @@ SMALL = RandomSettings(batch=16, batches=3)
 
 
 @pytest.mark.parametrize("machine", [CHIP, EYERISS], ids=lambda machine: machine.name)
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", STATED, ids=lambda objective: objective.name)
 def test_the_best_of_all_that_was_drawn_is_kept(machine, objective):
     workload = NETWORKS["concatenation"]
     result = search(workload, machine, partial(random_search, own=SMALL), Settings(seed=7, objective=objective))
@@ -25,19 +26,19 @@ def test_the_best_of_all_that_was_drawn_is_kept(machine, objective):
     repair, random = repair_of(workload, machine), np.random.default_rng(7)
     drawn = [repair(repair.encoding.random(random, SMALL.batch)) for _ in range(SMALL.batches)]
     every = [schedule for population in drawn for schedule in schedules(repair, population)]
-    best = min(score(evaluate(schedule), objective) for schedule in every)
-    assert score(result.found, objective) == pytest.approx(best, rel=1e-6)
+    best = min(objective.score(evaluate(schedule)) for schedule in every)
+    assert objective.score(result.found) == pytest.approx(best, rel=1e-6)
 
 
 def test_greedy_is_not_among_what_is_offered():
     """With one draw, a random schedule stands alone."""
-    incumbent = Incumbent("edp")
+    incumbent = Incumbent(EDP)
     method = random_search(NETWORKS["residual"], CHIP, Settings(), incumbent, RandomSettings(batch=16, batches=1))
     assert [status.phase for status in method] == ["draw"]
     repair = repair_of(NETWORKS["residual"], CHIP)
     population = repair(random_rows(repair.encoding, 0, 16))
     assert incumbent.offered == 1
-    assert incumbent.best.schedule == repair.schedule(population, int(population.score("edp").argmin()))
+    assert incumbent.best.schedule == repair.schedule(population, int(population.score(EDP).argmin()))
 
 
 def test_the_same_seed_writes_the_same_bytes(tmp_path):

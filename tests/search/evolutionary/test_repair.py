@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from fadiff.cost import evaluate
 from fadiff.hardware import builtin_machines, load_machine
 from fadiff.schedule import Trips
-from fadiff.search.driver import OBJECTIVES, Incumbent, OutOfTimeError, Settings, score
+from fadiff.search.driver import Incumbent, OutOfTimeError, Settings
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding
 from fadiff.search.evolutionary.repair import Judge, Repair
 from fadiff.search.exact.conditions import Task
+from fadiff.search.objective import EDP, OBJECTIVES
 from fadiff.workload import DIMS, load_model
 from oracle import schedules as oracle
 from search.evolutionary.populations import CHIP, random_rows, repair_of, schedules, tight_machine
@@ -224,19 +225,19 @@ def test_populations_of_any_size_are_fitted_in_chunks():
         assert one.energy_pj[0] == pytest.approx(whole.energy_pj[i], rel=1e-6)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_scores_are_those_of_the_driver(objective):
     repair, population = repaired(NETWORKS["residual"], GEMMINI, seed=4)
-    exact = [score(evaluate(schedule), objective) for schedule in schedules(repair, population)]
+    exact = [objective.score(evaluate(schedule)) for schedule in schedules(repair, population)]
     assert population.score(objective) == pytest.approx(exact, rel=1e-6)
 
 
 def test_only_what_is_better_is_offered():
-    incumbent = Incumbent("edp")
+    incumbent = Incumbent(EDP)
     judge = Judge(NETWORKS["residual"], GEMMINI, Settings(), incumbent)
     drawn = random_rows(judge.encoding, 5, BATCH)
     population = judge.repair(drawn)
-    expected = population.score("edp")
+    expected = population.score(EDP)
     for _ in range(2):
         rows, scores = judge(drawn)
         assert (rows == population.rows).all()

@@ -7,7 +7,7 @@ import pytest
 
 from fadiff.cost import evaluate
 from fadiff.search import greedy
-from fadiff.search.driver import OutOfTimeError, price_weights
+from fadiff.search.driver import OutOfTimeError
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import (
     LITTLE_ROOM,
@@ -29,6 +29,7 @@ from fadiff.search.exact.menus import (
     subset,
 )  # fmt: skip
 from fadiff.search.exact.plans import Members
+from fadiff.search.objective import EDP
 from fadiff.search.space import settle
 from search.exact.rows import GROUPS, conditions_in, task_of
 from search.networks import GEMMINI, MACHINES, NETWORKS, at_dram, sized
@@ -68,7 +69,7 @@ def test_pinned_weights_are_all_at_home():
 
 def test_layers_alone_get_the_best_of_many_climbs_and_a_second_where_climbs_end_at_different_prices():
     task = task_of(NETWORKS["separable"], GEMMINI)
-    weights = price_weights(evaluate(greedy(task.workload, GEMMINI)), "edp")
+    weights = EDP.weights(evaluate(greedy(task.workload, GEMMINI)))
     menus = alone(task, [task.alone("dw"), task.alone("pw")], weights, seed=0, starts=8)
     assert {size_of(menu) for menu in menus.values()} == {1, 2}
     for condition, menu in menus.items():
@@ -90,7 +91,7 @@ def test_where_not_even_a_full_array_fits_one_lane_does():
 
 def test_mappings_in_a_group_trade_room_for_price():
     task = task_of(NETWORKS["conv_chain"], GEMMINI)
-    weights = price_weights(evaluate(greedy(task.workload, GEMMINI)), "edp")
+    weights = EDP.weights(evaluate(greedy(task.workload, GEMMINI)))
     conditions = Members(task, tuple("abc")).nearest_plan(np.zeros(4)).conditions
     usable = task.all_room.running[0]
     for menu in grouped(task, conditions, weights, 0, {}).values():
@@ -114,7 +115,7 @@ def test_only_layers_with_a_start_climb():
 
 def test_pairs_take_on_every_mapping_of_a_menu():
     task = task_of(NETWORKS["separable"], GEMMINI)
-    weights = price_weights(evaluate(greedy(task.workload, GEMMINI)), "edp")
+    weights = EDP.weights(evaluate(greedy(task.workload, GEMMINI)))
     menus = alone(task, [task.alone("dw"), task.alone("pw")], weights, seed=0, starts=4)
     starts = {condition: starts_of(menu) for condition, menu in menus.items()}
     for condition, menu in climbed_from(task, starts, weights, pairs=True).items():

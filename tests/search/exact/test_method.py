@@ -11,11 +11,12 @@ from fadiff.errors import FadiffError
 from fadiff.hardware import load_machine
 from fadiff.schedule.rules import violations
 from fadiff.search import driver
-from fadiff.search.driver import OBJECTIVES, Incumbent, Limits, OutOfTimeError, Settings, search
+from fadiff.search.driver import Incumbent, Limits, OutOfTimeError, Settings, search
 from fadiff.search.exact import method
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
 from fadiff.search.exact.plans import plans
+from fadiff.search.objective import EDP, STATED
 from fadiff.search.solver.network_bound import prove
 from search.clock import Clock
 from search.exact.rows import task_of
@@ -72,7 +73,7 @@ def exact(fuse=True, polished=True, starts=16):
 
 
 @cache
-def found(name, chip, objective="edp", **parts):
+def found(name, chip, objective=EDP, **parts):
     return search(NETWORKS[name], CHIPS[chip], exact(**parts), Settings(objective=objective))
 
 
@@ -104,7 +105,7 @@ def test_fusion_pays_on_small_networks():
 
 @pytest.mark.parametrize("name", ["convolutions", "attention"])
 def test_each_objective_is_best_at_its_own_measure(name):
-    edp, energy, latency = (found(name, "small", objective).best for objective in OBJECTIVES)
+    edp, energy, latency = (found(name, "small", objective).best for objective in STATED)
     assert energy.energy_pj <= min(edp.energy_pj, latency.energy_pj) * (1 + 1e-9)
     assert latency.cycles <= min(edp.cycles, energy.cycles) * (1 + 1e-9)
     assert edp.edp_uj_cycles <= min(energy.edp_uj_cycles, latency.edp_uj_cycles) * (1 + 1e-9)
@@ -251,7 +252,7 @@ def test_plans_are_listed_for_half_of_the_time_that_is_left(monkeypatch):
     for module in (method, driver):
         monkeypatch.setattr(module, "time", clock)
     task = task_of(NETWORKS["block"], CHIPS["small"])
-    steps = ExactSearch(task, Settings(deadline=clock.now + 2 * 3), Incumbent("edp"))
+    steps = ExactSearch(task, Settings(deadline=clock.now + 2 * 3), Incumbent(EDP))
     with pytest.raises(OutOfTimeError, match="large groups were left out"):
         steps.enumerate_plans()
     assert len(steps.cuts.plans) == len(steps.singles) + 2

@@ -12,6 +12,7 @@ from fadiff.search.gradient import DescentSettings
 from fadiff.search.gradient.loss import Seen, apart, choose_orders, loss
 from fadiff.search.gradient.penalties import PENALTIES
 from fadiff.search.gradient.settings import Anneal, anneal
+from fadiff.search.objective import LATENCY
 from fadiff.search.space import map_space
 from search.gradient.toys import ROOMY, looked, residual
 from search.networks import at_dram, group
@@ -35,7 +36,7 @@ def test_the_loss_is_the_log_objective_plus_lambda_times_weighted_penalties():
     assert loss(seen, settings, now).tolist() == pytest.approx([np.log(10) + broken, np.log(21)], rel=1e-5)
     plain = replace(settings, log_objective=False)
     assert loss(seen, plain, now).tolist() == pytest.approx([10 + broken, 21], rel=1e-5)
-    assert loss(seen, replace(plain, objective="latency"), now)[1] == pytest.approx(7, rel=1e-3)
+    assert loss(seen, replace(plain, objective=LATENCY), now)[1] == pytest.approx(7, rel=1e-3)
 
 
 @pytest.mark.parametrize("how", ["best", "drawn"])

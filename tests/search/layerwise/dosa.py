@@ -7,6 +7,7 @@ import numpy as np
 
 from fadiff.search.exact.conditions import Task
 from fadiff.search.layerwise.mapspace import MapSpace, pack_mapspace
+from fadiff.search.objective import Objective
 from fadiff.workload import DIMS
 from search.networks import GEMMINI, add, mac, network, sized
 
@@ -29,7 +30,7 @@ SMALL = sized(GEMMINI, accumulator=32, scratchpad=200)
 
 @cache
 def space_of(workload, machine, objective="edp") -> MapSpace:
-    return pack_mapspace(Task(workload, machine), objective)
+    return pack_mapspace(Task(workload, machine), Objective.of(objective))
 
 
 def place(space, node, dim) -> int:

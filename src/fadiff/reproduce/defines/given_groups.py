@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fadiff.cost.evaluate import evaluate
 from fadiff.schedule.rules import violations
-from fadiff.schedule.tiling import group_tiling
-from fadiff.search.driver import Objective, price_weights
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.menus import Menu, alone, grouped, size_of, start_from
-from fadiff.search.exact.plans import Members, Plan
-from fadiff.search.exact.plans import alone as plan_alone
+from fadiff.search.exact.plans import Plan, plan_for
 from fadiff.search.greedy import greedy
+from fadiff.search.objective import Objective
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
@@ -29,26 +25,8 @@ STARTS = 16
 POLISHES = 4
 
 
-def plan_for(task: Task, group: Group) -> Plan | None:
-    """The plan of just this group; None where a rule forbids it, or its buffers do not fit."""
-    if len(group.layers) == 1:
-        return plan_alone(task, group.layers[0])
-    if task.fusing is None:
-        return None
-    run = Members(task, group.layers)
-    shared = {loop for loop, trips in group.trips._asdict().items() if trips > 1}
-    tiling = group_tiling(task.workload, group.layers, run.fused, np.array(group.trips)[:, None])
-    if not run.may_be_group or shared & run.barred or not tiling.aligned[0]:
-        return None
-    live = run.live_bytes(tiling, group.nesting)[0]
-    if live.max() > run.capacity:
-        return None
-    tiles = [{dim: int(tile[0]) for dim, tile in tiling.tile[name].items()} for name in group.layers]
-    return Plan(group, task.conditions(group, tiles), tuple(live.tolist()))
-
-
 def best_schedules(
-    workload: Workload, machine: Machine, wanted: Sequence[tuple[Group, ...]], objective: Objective
+    workload: Workload, machine: Machine, wanted: Sequence[tuple[Group, ...]], objective: Objective | str
 ) -> list[Schedule | None]:
     """For each list of groups, the schedule of least price; None where no mapping fits.
 
@@ -56,7 +34,7 @@ def best_schedules(
     are mapped alike. Same input, same result.
     """
     task = Task(workload, machine)
-    weights = price_weights(evaluate(greedy(workload, machine)), objective)
+    weights = Objective.of(objective).weights(evaluate(greedy(workload, machine)))
     plans = {group: plan for groups in wanted for group in groups if (plan := plan_for(task, group)) is not None}
     menus = _menus(task, list(plans.values()), weights)
     filled = {group: fill(task, plan, menus, weights, worth=inf) for group, plan in plans.items()}

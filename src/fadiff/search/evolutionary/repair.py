@@ -18,7 +18,7 @@ import numpy as np
 
 from fadiff.schedule import Mapping, Schedule
 from fadiff.schedule.arrays import unpack_mapping
-from fadiff.search.driver import EXPONENTS, OutOfTimeError
+from fadiff.search.driver import OutOfTimeError
 from fadiff.search.evolutionary.fitting import Fitted, Frame, Mapped, Rows, fit
 from fadiff.search.evolutionary.genome import STRENGTHS, Encoding
 from fadiff.search.evolutionary.grouping import Grouping
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     from fadiff.hardware import Machine
-    from fadiff.search.driver import Incumbent, Objective, Settings
+    from fadiff.search.driver import Incumbent, Settings
     from fadiff.search.evolutionary.genome import GeneRows
+    from fadiff.search.objective import Objective
     from fadiff.workload import Workload
 
 ROWS = 2048
@@ -46,9 +47,8 @@ class Population(NamedTuple):
     cycles: Float[np.ndarray, " individuals"]
 
     def score(self, objective: Objective) -> Float[np.ndarray, " individuals"]:
-        """The logarithm of what the search minimizes, as :func:`fadiff.search.driver.score`."""
-        a, b = EXPONENTS[objective]
-        return a * np.log(self.energy_pj) + b * np.log(self.cycles)
+        """The logarithm of what the search minimizes."""
+        return objective.log_value(self.energy_pj, self.cycles, np.log)
 
 
 class Repair:
@@ -144,7 +144,7 @@ class Judge:
     def __init__(self, workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> None:
         self.encoding = Encoding(Task(workload, machine, settings.deadline))
         self.repair = Repair(self.encoding)
-        self.objective: Objective = settings.objective
+        self.objective = settings.objective
         self.incumbent = incumbent
         self.best = np.inf
         """The least score so far."""

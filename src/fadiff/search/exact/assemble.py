@@ -11,10 +11,10 @@ import numpy as np
 
 from fadiff.schedule import Mapping, Schedule
 from fadiff.schedule.arrays import unpack_mapping
-from fadiff.search.driver import Weights
 from fadiff.search.exact.conditions import Condition, Task, room_left
 from fadiff.search.exact.menus import Menu, Menus, Row, join, size_of, solve, start_from, subset, weighed
 from fadiff.search.exact.plans import Plan
+from fadiff.search.objective import Weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

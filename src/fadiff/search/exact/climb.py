@@ -19,6 +19,7 @@ from fadiff.schedule.arrays import Fusion, LayerArrays, MappingArrays
 from fadiff.schedule.capacity import tiles
 from fadiff.schedule.namespace import namespace
 from fadiff.schedule.nest import Nest
+from fadiff.search.objective import charged_pj
 from fadiff.search.space import rank_table, settle
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
     from fadiff.hardware import MachineArrays, Structure
+    from fadiff.search.objective import Charges
 
 Orders = tuple[tuple[str, ...], ...]
 """By memory: the loop orders to choose among."""
@@ -97,12 +99,17 @@ def price(
     machine: MachineArrays,
     *,
     alone: bool = False,
+    charges: Charges = (),
 ) -> Mapped:
-    """Price mappings ``[nodes, 8, ..., rows]`` in orders ``[memories, ..., rows]``; with `alone` none shares loops."""
+    """Price mappings ``[nodes, 8, ..., rows]`` in orders ``[memories, ..., rows]``; with `alone` none shares loops.
+
+    Energies are with the charges of an objective.
+    """
     xp = namespace(factors)
     mapping = MappingArrays(factors, tuple(_ranks(choices, order[i]) for i, choices in enumerate(orders)))
     nest = Nest(structure, rows.layers, mapping, rows.fusion, alone=alone)
     costs = layer_costs(nest, machine)
+    energy_pj = charged_pj(costs, charges, xp)
     held = tiles(nest, machine)
     memories = structure.memories[1:]
     zero = xp.zeros_like(costs.cycles)
@@ -120,13 +127,13 @@ def price(
             fits = fits & ~((must > 0) & (nest.past("O", keeper, ()) > 1.5 * rows.layers.output))
     tile = rows.fusion.tile.reshape(8, *([1] * (factors.ndim - 3)), -1)
     fits = fits & ((rows.exact < 1) | (factors.prod(axis=0) == tile).all(axis=0))
-    weighed = rows.energy_weight * costs.energy_pj + rows.cycles_weight * costs.cycles
+    weighed = rows.energy_weight * energy_pj + rows.cycles_weight * costs.cycles
     small = sum(weight * taken for weight, taken in zip(rows.byte_weight, running, strict=True))
     return Mapped(
         factors=factors,
         order=order,
         price=xp.where(fits, weighed * rows.layers.repeat + small, xp.inf),
-        energy_pj=costs.energy_pj,
+        energy_pj=energy_pj,
         cycles=costs.cycles,
         running=xp.stack(running),
         kept=xp.stack(kept),
@@ -172,7 +179,7 @@ class _Climb(NamedTuple):
     rounds: Array
 
 
-@partial(jax.jit, static_argnames=("structure", "orders", "pairs", "alone"))
+@partial(jax.jit, static_argnames=("structure", "orders", "pairs", "alone", "charges"))
 def climb(
     structure: Structure,
     orders: Orders,
@@ -184,6 +191,7 @@ def climb(
     *,
     pairs: bool,
     alone: bool,
+    charges: Charges = (),
 ) -> tuple[Mapped, Bool[Array, " rows"]]:
     """Take the best move of every row (the best two with `pairs`) until none improves, or the rounds are over.
 
@@ -198,7 +206,7 @@ def climb(
         tried = state.mapped.factors[:, :, None], state.mapped.order[:, None]
         for chosen in np.triu_indices(moves.dim.shape[0]) if pairs else (slice(None),):
             tried = moved(*tried, Moves(*(part[chosen] for part in moves)), rows.fusion.tile[:, None])
-        best = best_of(price(structure, orders, rows, *tried, machine, alone=alone))
+        best = best_of(price(structure, orders, rows, *tried, machine, alone=alone, charges=charges))
         improves = best.price < state.mapped.price * (1 - 1e-6)
         kept = Mapped(*(jnp.where(improves, new, old) for new, old in zip(best, state.mapped, strict=True)))
         return _Climb(kept, improves, state.rounds + 1)

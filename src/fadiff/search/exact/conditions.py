@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from fadiff.hardware import Machine
-    from fadiff.search.driver import Weights
+    from fadiff.search.objective import Charges, Weights
 
     Bytes = Float[np.ndarray, "memories layers"]
 
@@ -89,10 +89,13 @@ class Task:
         dtype: type = np.float32,
         *,
         exact_factors: bool = False,
+        charges: Charges = (),
     ) -> None:
         self.workload = workload
         self.exact_factors = exact_factors
         """Whether factors must divide what they cut."""
+        self.charges = charges
+        """What an objective adds to the energy of layers."""
         self.machine = machine
         self.space = map_space(machine)
         self.structure = useful_structure(workload, machine)

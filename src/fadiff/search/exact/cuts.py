@@ -19,10 +19,10 @@ from fadiff.search.exact.sets import Downsets
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-    from fadiff.search.driver import Weights
     from fadiff.search.exact.conditions import Condition, Task
     from fadiff.search.exact.menus import Menus
     from fadiff.search.exact.plans import Plan
+    from fadiff.search.objective import Weights
 
 
 MARGIN = 0.995
@@ -141,6 +141,10 @@ class Cuts:
         for number in filled.keys() | refused.keys():
             self._over_least[number] = int(sizes[number]), price[number] / least[number]
         return Cut(groups[::-1], float(best[-1]), least, price)
+
+    def forget_prices(self) -> None:
+        """Expect nothing of plans at prices that are far from those of the last cuts."""
+        self._over_least.clear()
 
     def _sizes(self, menus: Menus) -> Int[np.ndarray, " plans"]:
         """How many mappings the layers of each plan have together."""

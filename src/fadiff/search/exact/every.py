@@ -19,8 +19,8 @@ from fadiff.workload import DIMS
 if TYPE_CHECKING:
     from jax import Array
 
-    from fadiff.search.driver import Weights
     from fadiff.search.exact.conditions import Condition, Task
+    from fadiff.search.objective import Weights
 
 LARGEST_TILE = 512
 MOST_MAPPINGS = 2**17
@@ -54,6 +54,7 @@ def every_mapping(task: Task, condition: Condition, weights: Weights) -> Menu | 
         cast("Array", factors[..., None].astype(task.dtype)),
         cast("Array", order[..., None].astype(np.int32)),
         task.numbers,
+        charges=task.charges,
     )
     every = Menu(*(np.asarray(values)[..., 0].astype(np.float64) for values in found))
     every = every._replace(order=cast("Array", np.asarray(every.order).astype(np.int32)))

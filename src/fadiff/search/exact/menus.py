@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
 import numpy as np
 
-from fadiff.search.exact.climb import Mapped, Rows, climb
+from fadiff.search.exact.climb import Mapped, Rows, climb, price
 from fadiff.search.exact.conditions import Condition, Room, Task
 from fadiff.search.programs import compile_in_time
-from fadiff.search.space import divisors, prime_factors
+from fadiff.search.space import divisors, prime_factors, settle
 from fadiff.workload import DIMS
 from fadiff.workload.layer import RELEVANT
 
 if TYPE_CHECKING:
+    from jax import Array
     from jaxtyping import Bool, Float, Int
 
-    from fadiff.search.driver import Weights
+    from fadiff.hardware import MachineArrays
+    from fadiff.schedule import Mapping
+    from fadiff.search.objective import Weights
 
 MOVES_PER_CALL, PAIRS_PER_CALL = 192 * 256, 2**17
 """Moves, or pairs of moves, of all rows of one compiled call: one size for a task, programs take long to compile."""
@@ -65,6 +69,12 @@ def join(parts: Sequence[Menu]) -> Menu:
     return Menu(*(np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)))
 
 
+def distinct(menu: Menu) -> Menu:
+    """The different mappings."""
+    same = np.concatenate([menu.factors.reshape(-1, size_of(menu)), menu.order])
+    return subset(menu, np.sort(np.unique(same, axis=1, return_index=True)[1]))
+
+
 def size_of(menu: Menu) -> int:
     """How many mappings there are."""
     return menu.price.shape[-1]
@@ -89,6 +99,30 @@ def stacked(task: Task, rows: Sequence[Row], weights: Weights) -> tuple[Rows, St
     """Rows as arrays: their conditions in their rooms, and their starts, side by side along the last axis."""
     start = Start(*(np.stack(parts, axis=-1) for parts in zip(*(row.start for row in rows), strict=True)))
     return task.rows([row.condition for row in rows], [row.room for row in rows], weights), start
+
+
+def started(task: Task, rows: Sequence[Row], weights: Weights, numbers: MachineArrays | None = None) -> Menu:
+    """The starts of rows, settled and priced; on other numbers than the task's, where they are given."""
+    packed, start = stacked(task, rows, weights)
+    tried = settle(cast("Array", start.factors), packed.fusion.tile), cast("Array", start.order)
+    return price(
+        task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+    )
+
+
+def start_of(task: Task, mapping: Mapping) -> Start:
+    """A mapping as a start, its loops in those of the space's orders that are nearest to its own."""
+    factors = np.array(mapping.factors, dtype=np.float64)
+    loops = zip(task.machine.structure.memories, mapping.orders, task.space.orders, strict=True)
+    order = [_nearest(own, {d for d, f in zip(DIMS, factors[node], strict=True) if f > 1}, a) for node, own, a in loops]
+    return Start(factors, np.array(order))
+
+
+def _nearest(own: str, running: set[str], orders: tuple[str, ...]) -> int:
+    """The order that turns around the fewest pairs of running loops."""
+    pairs = list(combinations([dim for dim in own if dim in running], 2))
+    turned = [sum(order.index(outer) > order.index(inner) for outer, inner in pairs) for order in orders]
+    return int(np.argmin(turned))
 
 
 def solve(task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool = False) -> Menu:
@@ -123,7 +157,8 @@ def _solve_chunk(
     moves = task.moves([row.condition for row in filled], pairs=pairs)
     tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
     told = (task.structure, task.space.orders, *tried)
-    how, nodes = {"pairs": pairs, "alone": task.fusing is None}, len(task.machine.nodes)
+    how = {"pairs": pairs, "alone": task.fusing is None, "charges": task.charges}
+    nodes = len(task.machine.nodes)
     compile_in_time("polishing" if pairs else "climbing", task.deadline, nodes, climb, *told, **how)
     with task.pace[pairs].work(task.deadline):
         found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(climb(*told, **how))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from math import exp
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.cost import evaluate
-from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status, Weights, price_weights
+from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
@@ -30,19 +31,25 @@ from fadiff.search.exact.every import every_mapping
 from fadiff.search.exact.menus import (
     Hints,
     Menus,
+    Row,
     Start,
     alone,
     climbed_from,
+    distinct,
     join,
+    outermost,
     roomy,
     size_of,
+    start_of,
+    started,
     starts_of,
     subset,
     thriftier,
     weighed,
 )
-from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plans
+from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plan_for, plans
 from fadiff.search.exact.plans import alone as plan_alone
+from fadiff.search.objective import ENERGY, Objective, Weights
 from fadiff.search.solver.decode import factors_of
 from fadiff.search.solver.layer_bound import LayerBound, binding_term
 from fadiff.search.solver.place import ON_ITS_OWN
@@ -61,7 +68,7 @@ _NEAR_PLANS = 32
 """Plans that are refined: whose schedules are dearer by this share of the price at most, and how many of them."""
 _REFINEMENTS = 3
 _POLISHES = 4
-_WALKS = {"edp": 60, "energy": 160, "latency": 60}
+_WALKS, _WALKS_FOR_ENERGY = 60, 160
 """Walks through each layer on its own, on average, at most: energy alone says less of how tiles should be."""
 _WALKS_AT_ONCE = 10
 _CANDIDATES = 6
@@ -117,6 +124,10 @@ class _Unsolved:
         return [Start(factors_of(one.extents, task.machine, task.space), order) for one in chosen]
 
 
+def _distinct(starts: Sequence[Start]) -> list[Start]:
+    return list({(one.factors.tobytes(), one.order.tobytes()): one for one in starts}.values())
+
+
 class ExactSearch:
     """What the exact search knows of a task: mappings by condition, plans, and the present groups."""
 
@@ -131,6 +142,8 @@ class ExactSearch:
         self._last: Cut | None = None
         self._thrifty: set[Condition] = set()
         """Conditions with mappings for less room."""
+        self._given: Menus = {}
+        """Mappings of groups that the search started from."""
         self._widened: set[tuple[str, ...]] = set()
         """Layers of which all trip counts were tried as a group."""
 
@@ -146,7 +159,7 @@ class ExactSearch:
         return self._weights(self.best)
 
     def _weights(self, near: Evaluation) -> Weights:
-        energy, time = price_weights(near, self.settings.objective)
+        energy, time = self.settings.objective.weights(near)
         return energy * self.incumbent.stress[0], time * self.incumbent.stress[1]
 
     @property
@@ -164,6 +177,25 @@ class ExactSearch:
             self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
             yield from self._cut("map")
 
+    def resume(self, schedules: Sequence[Schedule]) -> Steps:
+        """Climb from the mappings of schedules that somebody had, and take up their groups with these mappings."""
+        task = self.task
+        hints: dict[int, list[Start]] = {}
+        rows: dict[Condition, Row] = {}
+        for schedule in schedules:
+            starts = {name: start_of(task, mapping) for name, mapping in schedule.mappings.items()}
+            for name, start in starts.items():
+                hints.setdefault(task.twin[task.number[name]], []).append(start)
+            fused = (plan_for(task, group) for group in schedule.groups if len(group.layers) > 1)
+            for plan in (plan for plan in fused if plan is not None):
+                self.cuts.add([plan])
+                for name, condition in zip(plan.group.layers, plan.conditions, strict=True):
+                    rows[condition] = Row(condition, starts.get(name, outermost(task)), task.all_room)
+        self.take_hints({twin: _distinct(mine) for twin, mine in hints.items()})
+        for condition, row in rows.items():
+            self._given[condition] = started(task, [row], self.weights)
+        yield from self._cut("start")
+
     def solve(self) -> Steps:
         """Layers on their own, those first that may still become much better, as long as all of them may."""
         task, weights = self.task, self.weights
@@ -174,7 +206,8 @@ class ExactSearch:
                 shape = (layer.dims, layer.stride, layer.dilation, task.machine.vector_operations(layer))
                 shapes.setdefault(shape, []).append(condition)
         open_ = [_Unsolved(self, alike, weights) for alike in shapes.values()]
-        most, found = _WALKS[self.settings.objective] * len(open_), [*open_]
+        walks = _WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else _WALKS
+        most, found = walks * len(open_), [*open_]
         while open_ and sum(one.bound.passes for one in found) < most:
             lost = max(open_, key=lambda one: one.loss)
             if sum(one.loss for one in open_) < _NO_GAIN * sum(one.cost for one in found):
@@ -207,6 +240,8 @@ class ExactSearch:
             if part:
                 self.menus |= roomy(self.task, part, self.weights, self.settings.seed, hints)
                 self._enumerate(part)
+                for condition in (condition for condition in part if condition in self._given):
+                    self.menus[condition] = join([self.menus[condition], self._given[condition]])
             yield from self._cut(phase)
             yield from self._make_room(phase, hints)
 
@@ -294,8 +329,7 @@ class ExactSearch:
         if not self.settings.limits.excess(evaluate(self.schedule)):
             return
         yield from self._stress()
-        used = dict.fromkeys(conditions_of([*self.singles, *(filled.plan for filled in self.groups)]))
-        self._climb_again([condition for condition in used if self.task.layer(condition).is_mac])
+        self._climb_again()
         yield from self._stress()
         yield from self.polish()
 
@@ -321,9 +355,21 @@ class ExactSearch:
         stress[limited] = exp(high)
         self.incumbent.stress = stress[0], stress[1]
 
-    def _climb_again(self, conditions: Sequence[Condition]) -> None:
-        """Climb from the mappings of some conditions at the present prices."""
-        starts = {c: starts_of(self.menus[c]) for c in conditions if size_of(self.menus[c])}
+    def turn_to(self, objective: Objective, incumbent: Incumbent) -> Steps:
+        """Go on with all that is known at the prices of another objective, from another incumbent."""
+        self.settings, self.incumbent = replace(self.settings, objective=objective), incumbent
+        self.cuts.forget_prices()
+        yield from self._cut("turn")
+        self._climb_again()
+        self._enumerate([condition for condition in self.cuts.conditions if condition in self.menus])
+        self.menus = {condition: distinct(menu) for condition, menu in self.menus.items()}
+        yield from self._cut("turn")
+
+    def _climb_again(self) -> None:
+        """Climb from the mappings of all layers on their own and of the present groups, at the present prices."""
+        used = conditions_of([*self.singles, *(filled.plan for filled in self.groups)])
+        mapped = [condition for condition in used if self.task.layer(condition).is_mac]
+        starts = {c: starts_of(self.menus[c]) for c in mapped if size_of(self.menus[c])}
         for condition, more in climbed_from(self.task, starts, self.weights).items():
             self.menus[condition] = join([self.menus[condition], more])
 

@@ -297,6 +297,24 @@ class Members:
         return Sharing(Trips(*(int(t) for t in tiling.trips[:, i])), loops, tiles, tuple(float(b) for b in live[i]))
 
 
+def plan_for(task: Task, group: Group) -> Plan | None:
+    """The plan of just this group; None where a rule forbids it, or its buffers do not fit."""
+    if len(group.layers) == 1:
+        return alone(task, group.layers[0])
+    if task.fusing is None:
+        return None
+    run = Members(task, group.layers)
+    shared = {loop for loop, trips in group.trips._asdict().items() if trips > 1}
+    tiling = group_tiling(task.workload, group.layers, run.fused, np.array(group.trips)[:, None])
+    if not run.may_be_group or shared & run.barred or not tiling.aligned[0]:
+        return None
+    live = run.live_bytes(tiling, group.nesting)[0]
+    if live.max() > run.capacity:
+        return None
+    tiles = [{dim: int(tile[0]) for dim, tile in tiling.tile[name].items()} for name in group.layers]
+    return Plan(group, task.conditions(group, tiles), tuple(live.tolist()))
+
+
 def bonds(workload: Workload, strength: Float[np.ndarray, "*batch edges"]) -> Float[np.ndarray, "*batch cut_points"]:
     """For each place between neighbours in topological order, the strongest edge that crosses it."""
     bond = np.zeros((*strength.shape[:-1], len(workload.layers) - 1), dtype=strength.dtype)

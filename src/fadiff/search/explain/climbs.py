@@ -8,28 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fadiff.cost import Evaluation, evaluate
 from fadiff.schedule.capacity import needs
 from fadiff.schedule.rules import Examined, violations
-from fadiff.search.driver import price_weights
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, best_of, moved, price
 from fadiff.search.exact.conditions import Task, room_left
-from fadiff.search.exact.menus import Menu, Row, Start, join, stacked, subset
-from fadiff.search.space import settle
-from fadiff.workload import DIMS
+from fadiff.search.exact.menus import Menu, Row, join, stacked, start_of, started, subset
+from fadiff.search.objective import EDP
 
 if TYPE_CHECKING:
-    from jax import Array
-
     from fadiff.hardware import Machine, MachineArrays
     from fadiff.schedule import Mapping, Schedule
-    from fadiff.search.driver import Weights
+    from fadiff.search.objective import Weights
 
 CANDIDATES_PER_CALL = 2**13
 """Mappings priced at once: arrays that stay in the cache."""
@@ -61,13 +56,6 @@ def chunks(task: Task, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     return (rows[at : at + size] for at in range(0, len(rows), size))
 
 
-def started(task: Task, rows: Sequence[Row], weights: Weights, numbers: MachineArrays | None = None) -> Menu:
-    """The starts of rows, settled and priced; on other numbers than the task's, where they are given."""
-    packed, start = stacked(task, rows, weights)
-    tried = settle(cast("Array", start.factors), packed.fusion.tile), cast("Array", start.order)
-    return price(task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers)
-
-
 def after_moves(
     task: Task, rows: Sequence[Row], now: Menu, weights: Weights, numbers: MachineArrays | None = None
 ) -> Menu:
@@ -76,7 +64,9 @@ def after_moves(
     most = 1 + max(len(task.steps[False][condition.layer]) for condition in conditions)
     moves = Moves(*(part[:most] for part in task.moves(conditions, pairs=False)))
     tried = moved(now.factors[:, :, None], now.order[:, None], moves, packed.fusion.tile[:, None])
-    return price(task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers)
+    return price(
+        task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+    )
 
 
 def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
@@ -108,27 +98,12 @@ def affordable(task: Task, moves: int) -> int:
 
 def costliest(evaluation: Evaluation, names: Iterable[str], most: int) -> list[str]:
     """At most so many layers, those that take most of energy and time; in the order given."""
-    weights = price_weights(evaluation, "edp")
+    weights = EDP.weights(evaluation)
     spent = (evaluation.layer_energy_pj * weights[0] + evaluation.layer_cycles * weights[1]) * evaluation.repeat
     share = dict(zip((layer.name for layer in evaluation.schedule.layers), spent.tolist(), strict=True))
     given = list(names)
     taken = set(sorted(given, key=lambda name: -share[name])[:most])
     return [name for name in given if name in taken]
-
-
-def start_of(task: Task, mapping: Mapping) -> Start:
-    """A mapping as a start, its loops in those of the space's orders that are nearest to its own."""
-    factors = np.array(mapping.factors, dtype=np.float64)
-    loops = zip(task.machine.structure.memories, mapping.orders, task.space.orders, strict=True)
-    order = [_nearest(own, {d for d, f in zip(DIMS, factors[node], strict=True) if f > 1}, a) for node, own, a in loops]
-    return Start(factors, np.array(order))
-
-
-def _nearest(own: str, running: set[str], orders: tuple[str, ...]) -> int:
-    """The order that turns around the fewest pairs of running loops."""
-    pairs = list(combinations([dim for dim in own if dim in running], 2))
-    turned = [sum(order.index(outer) > order.index(inner) for outer, inner in pairs) for order in orders]
-    return int(np.argmin(turned))
 
 
 def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:
@@ -141,7 +116,7 @@ def remapped(evaluation: Evaluation, machine: Machine) -> Evaluation | None:
     before = evaluate(replace(evaluation.schedule, machine=machine))
     if violations(before.schedule):
         return None
-    task, weights = Task(before.schedule.workload, machine, dtype=np.float64), price_weights(before, "edp")
+    task, weights = Task(before.schedule.workload, machine, dtype=np.float64), EDP.weights(before)
     rows = present_rows(task, before.schedule)
     rows = {name: rows[name] for name in costliest(before, rows, affordable(task, MOST_MOVES))}
     if not rows:

@@ -10,16 +10,17 @@ import numpy as np
 from fadiff.cost import Evaluation, evaluate
 from fadiff.schedule import Group
 from fadiff.schedule.rules import violations
-from fadiff.search.driver import Objective, price_weights
 from fadiff.search.exact.assemble import Filled, fill, to_mappings
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import grouped
+from fadiff.search.exact.menus import grouped, start_of
 from fadiff.search.exact.plans import Members, Plan, conditions_of
-from fadiff.search.explain.climbs import affordable, climbed, start_of
+from fadiff.search.explain.climbs import affordable, climbed
+from fadiff.search.objective import EDP
 
 if TYPE_CHECKING:
     from fadiff.schedule import Schedule
     from fadiff.search.exact.conditions import Condition
+    from fadiff.search.objective import Objective
     from fadiff.workload import Workload
 
 PLANS_OF_A_PAIR, PLANS_IN_ALL = 6, 20
@@ -40,10 +41,10 @@ class Merger(NamedTuple):
     apart: Evaluation
     together: Evaluation
 
-    def changed(self, network: Evaluation) -> tuple[float, float]:
-        """Energy in pJ and cycles of the network with the two merged."""
-        energy_pj = network.energy_pj - self.apart.energy_pj + self.together.energy_pj
-        return energy_pj, network.cycles - self.apart.cycles + self.together.cycles
+    def changed(self, network: Evaluation, objective: Objective = EDP) -> tuple[float, float]:
+        """Energy in pJ, with the objective's charges, and cycles of the network with the two merged."""
+        (energy_pj, cycles), apart, together = map(objective.point, (network, self.apart, self.together))
+        return energy_pj - apart[0] + together[0], cycles - apart[1] + together[1]
 
 
 def merged_layers(workload: Workload, source: Group, target: Group) -> tuple[str, ...]:
@@ -56,7 +57,7 @@ def merge(task: Task, evaluation: Evaluation, objective: Objective, pairs: Seque
 
     Pairs that matter most come first: where all would take too long, the last ones are left out.
     """
-    weights = price_weights(evaluation, objective)
+    weights = objective.weights(evaluation)
     plans = _affordable(task, {pair: _ranked_plans(task, pair) for pair in pairs[:MOST_PAIRS]})
     conditions = conditions_of(plan for mine in plans.values() for plan in mine)
     present = {task.twin[task.number[name]]: [start_of(task, m)] for name, m in evaluation.schedule.mappings.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, expm1
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from fadiff.schedule.barriers import barriers
 from fadiff.schedule.folding import group_kinds, run_kind
 from fadiff.schedule.tiling import group_tiling
-from fadiff.search.driver import EXPONENTS, Objective
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.plans import Members
 from fadiff.search.explain.merging import Merger, Pair, merge, merged_layers
+from fadiff.search.objective import Objective
 from fadiff.search.space import trip_counts
 from fadiff.workload.names import listed
 
@@ -47,15 +47,16 @@ LONGEST_SPAN = 64
 """Layers of two groups, up to which pairs are looked at for others that are the same."""
 
 
-def verdicts(evaluation: Evaluation, objective: Objective, *, priced: bool = True) -> dict[Pair, Verdict]:
+def verdicts(evaluation: Evaluation, objective: Objective | str, *, priced: bool = True) -> dict[Pair, Verdict]:
     """What keeps every two groups apart that an edge joins.
 
     Where nothing forbids to merge them, the best merged group that a short search finds is priced; without `priced`
     they are told as not searched. Pairs that differ in names alone are looked at once; where too many differ, those
     of the smallest tensors are left out.
     """
-    schedule = evaluation.schedule
-    task, alike = Task(schedule.workload, schedule.machine, dtype=np.float64), alike_pairs(schedule)
+    schedule, objective = evaluation.schedule, Objective.of(objective)
+    task = Task(schedule.workload, schedule.machine, dtype=np.float64, charges=objective.charges)
+    alike = alike_pairs(schedule)
     needs: dict[Pair, _Need] = {}
     unsuited, place = _unsuited(task), {id(group): i for i, group in enumerate(schedule.groups)}
     found = {
@@ -99,10 +100,9 @@ def _compared(evaluation: Evaluation, merger: Merger | None, objective: Objectiv
     """What merging two groups would gain or cost."""
     if merger is None:
         return Verdict("capacity", "no tiles were found that fit beside its buffers")
-    energy_pj, cycles = merger.changed(evaluation)
-    a, b = EXPONENTS[objective]
-    change = (energy_pj / evaluation.energy_pj) ** a * (cycles / evaluation.cycles) ** b - 1
-    told = f"fused, the {objective} would be about {abs(change):.2%}"
+    score = objective.log_value(*merger.changed(evaluation, objective))
+    change = expm1(score - objective.score(evaluation))
+    told = f"fused, the {objective.name} would be about {abs(change):.2%}"
     if change < 0:
         return Verdict("not searched", f"{told} lower: search longer", merger=merger)
     return Verdict("no gain", f"{told} higher", merger=merger)

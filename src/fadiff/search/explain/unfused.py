@@ -13,11 +13,11 @@ import numpy as np
 
 from fadiff.cost import Evaluation, evaluate
 from fadiff.schedule.rules import violations
-from fadiff.search.driver import price_weights
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import Row, full_array, pinned, scattered, weighed
-from fadiff.search.explain.climbs import affordable, climbed, costliest, start_of
+from fadiff.search.exact.menus import Row, full_array, pinned, scattered, start_of, weighed
+from fadiff.search.explain.climbs import affordable, climbed, costliest
+from fadiff.search.objective import EDP
 from fadiff.workload import Input, Workload
 from fadiff.workload.layer import MAX_SIZE
 
@@ -61,7 +61,7 @@ def unfused(greedy: Evaluation, hints: Schedule) -> Evaluation:
         starts = [start_of(task, hints.mappings[name]), pinned(task, alone[name]), full_array(task, alone[name])]
         starts += [scattered(task, alone[name], random) for _ in range(each - len(starts))]
         rows += [Row(alone[name], start, task.all_room) for start in starts[:each]]
-    weights = price_weights(greedy, "edp")
+    weights = EDP.weights(greedy)
     found = climbed(task, rows, weights)
     prices = np.where(np.isfinite(found.price), weighed(found, weights), np.inf).reshape(-1, each)
     new: dict[str, Mapping] = {}

@@ -186,7 +186,7 @@ def _descend(problem: ProblemArrays, settings: DescentSettings, state: State, st
         orders = _considered(problem, state.orders, drawn)
 
         def total_loss(relaxed: Relaxed) -> tuple[Array, Seen]:
-            seen = look(set_scene(problem, settings, relaxed, integers, chosen, known))
+            seen = look(set_scene(problem, settings, relaxed, integers, chosen, known), settings.objective.charges)
             return jnp.sum(loss(seen, settings, now)), seen
 
         relaxing = partial(relax, problem, settings, noise=noise, tau=now.tau)

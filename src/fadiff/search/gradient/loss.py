@@ -13,10 +13,10 @@ from fadiff.cost.model import layer_costs, network_cost
 from fadiff.schedule.arrays import MappingArrays, fuse
 from fadiff.schedule.capacity import tiles
 from fadiff.schedule.nest import Nest
-from fadiff.search.driver import EXPONENTS
 from fadiff.search.gradient.penalties import PENALTIES, Scene, incompleteness
 from fadiff.search.gradient.relaxation import Integers
 from fadiff.search.gradient.smooth_nest import SmoothNest
+from fadiff.search.objective import charged_pj
 from fadiff.search.space import rank_table
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fadiff.search.gradient.problem import ProblemArrays
     from fadiff.search.gradient.relaxation import Relaxed
     from fadiff.search.gradient.settings import Anneal, DescentSettings
+    from fadiff.search.objective import Charges
 
     Options = Int[Array, "considered memories restarts layers"]
     """Numbers of the loop orders that each layer considers."""
@@ -75,7 +76,10 @@ def price_orders(
     tiles(nest, problem.machine)  # its counts are wanted too
     complete = [penalty.name for penalty in PENALTIES].index("complete")
     price = weight * settings.weights[complete] * incompleteness(nest)
-    for exponent, cost in zip(EXPONENTS[settings.objective], (costs.energy_pj, costs.cycles), strict=True):
+    objective = settings.objective
+    energy_pj = charged_pj(costs, objective.charges, jnp)
+    priced = objective.leaking_pj(energy_pj, costs.cycles), costs.cycles
+    for exponent, cost in zip(objective.exponents, priced, strict=True):
         repeated = cost * problem.layers.repeat
         price = price + exponent * repeated / jnp.sum(repeated[:1], axis=-1, keepdims=True)
     known = {key: values for key, values in nest.known.items() if key[0] in _KNOWN}
@@ -107,9 +111,10 @@ def set_scene(
     return Scene(problem, nest, soft, settings.hinge == "squared")
 
 
-def look(scene: Scene) -> Seen:
-    """Price a relaxed schedule."""
-    cost = network_cost(scene.problem.layers, layer_costs(scene.nest, scene.problem.machine))
+def look(scene: Scene, charges: Charges = ()) -> Seen:
+    """Price a relaxed schedule, with charges."""
+    costs = layer_costs(scene.nest, scene.problem.machine)
+    cost = network_cost(scene.problem.layers, costs._replace(energy_pj=charged_pj(costs, charges, jnp)))
     return Seen(*cost, penalties=jnp.stack([penalty.excess(scene) for penalty in PENALTIES]))
 
 
@@ -120,8 +125,9 @@ def loss(seen: Seen, settings: DescentSettings, now: Anneal) -> Float[Array, " r
 
     The paper's is EDP itself (setting `log_objective`), with P_map = P_valid + P_spatial, and lambda constant.
     """
-    a, b = EXPONENTS[settings.objective]
-    objective = a * jnp.log(seen.energy_pj * 1e-6) + b * jnp.log(seen.cycles)
+    a, b = settings.objective.exponents
+    energy_uj = settings.objective.leaking_pj(seen.energy_pj, seen.cycles) * 1e-6
+    objective = a * jnp.log(energy_uj) + b * jnp.log(seen.cycles)
     penalties = sum((weight * value for weight, value in zip(settings.weights, seen.penalties, strict=True)), 0.0)
     return (objective if settings.log_objective else jnp.exp(objective)) + now.weight * penalties
 

@@ -10,12 +10,11 @@ import jax.numpy as jnp
 
 from fadiff.errors import FadiffError
 from fadiff.search.gradient.penalties import PENALTIES
+from fadiff.search.objective import EDP, Objective
 
 if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Float, Int
-
-    from fadiff.search.driver import Objective
 
 
 def _switch(default: Any) -> Any:  # noqa: ANN401  (any value)
@@ -44,7 +43,7 @@ class DescentSettings:
     """Gradient of counts in the factors: smooth across loops of one trip, or that of their product."""
     fuse: bool = _switch(True)
     """Whether sigma is searched; else it is 0."""
-    objective: Objective = _switch("edp")
+    objective: Objective = _switch(EDP)
     log_objective: bool = _switch(True)
     """Descend on log EDP, whose gradient does not depend on the size of the network; else on EDP, as in the paper."""
     orders: Literal["drawn", "best"] = _switch("drawn")

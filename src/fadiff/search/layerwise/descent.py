@@ -84,8 +84,9 @@ def loss_and_gradient(model: Model, point: Array, orders: Array) -> tuple[Array,
     along = jax.vmap(partial(jax.jvp, terms, (point,)), out_axes=(None, 0))
     here, (d_energy, d_cycles, d_penalty) = along((directions,))
     energy_pj, cycles, penalty = (jnp.sum(part, axis=-1) for part in here)
-    cost, (a, b) = measure(model, energy_pj, cycles), model.exponents
-    relative = a * d_energy / energy_pj[:, None] + b * d_cycles / cycles[:, None] + d_penalty
+    cost, (a, b, s) = measure(model, energy_pj, cycles), model.objective
+    leaking = (energy_pj + s * cycles)[:, None]
+    relative = a * (d_energy + s * d_cycles) / leaking + b * d_cycles / cycles[:, None] + d_penalty
     return cost * (1 + penalty), cost[:, None] * relative
 
 

@@ -21,8 +21,8 @@ from fadiff.schedule.arrays import Fusion, LayerArrays, MappingArrays, pack_laye
 from fadiff.schedule.capacity import tiles
 from fadiff.schedule.namespace import namespace
 from fadiff.schedule.nest import Members, Nest, product
-from fadiff.search.driver import EXPONENTS
 from fadiff.search.exact.conditions import Condition, Task
+from fadiff.search.objective import EDP
 from fadiff.search.space import divisors, rank_table
 from fadiff.workload import DIMS
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Bool, Float, Int
 
-    from fadiff.search.driver import Objective
+    from fadiff.search.objective import Objective
 
     Point = Int[np.ndarray, "free starts layers"]
     Orders = Int[np.ndarray, "starts layers"]
@@ -73,8 +73,8 @@ class Model:
     machine: MachineArrays
     runs: Bool[Any, "free 1 layers"]
     """Whether a free factor may differ from 1: its dim has more than one trip."""
-    exponents: Float[Any, " 2"]
-    """The objective, energy^a * latency^b; a number, so that all objectives share a compiled program."""
+    objective: Float[Any, " 3"]
+    """a, b and s of (energy + s * latency)^a * latency^b; numbers, so that all objectives share a compiled program."""
 
 
 class MapSpace(NamedTuple):
@@ -93,7 +93,7 @@ class MapSpace(NamedTuple):
     """Divisors of every size, the largest first; padded with 0."""
 
 
-def pack_mapspace(task: Task, objective: Objective = "edp") -> MapSpace:
+def pack_mapspace(task: Task, objective: Objective = EDP) -> MapSpace:
     """Pack what the search needs."""
     workload, machine = task.workload, pack_machine(task.machine)
     first = sorted(set(task.twin))
@@ -105,8 +105,8 @@ def pack_mapspace(task: Task, objective: Objective = "edp") -> MapSpace:
     layers = LayerArrays(*(values[..., padded] for values in packed))._replace(repeat=repeat)
     free, inner_orders = _free_factors(task), tuple(orders[0] for orders in task.space.orders[1:])
     runs = ((np.asarray(layers.size) > 1) & (np.asarray(layers.is_mac) * repeat > 0))[[d for _, d in free]][:, None]
-    exponents = np.array(EXPONENTS[objective], dtype=np.float64)
-    exact = Model(task.machine.structure, free, inner_orders, layers, machine, runs, exponents)
+    numbers = np.array([*objective.exponents, objective.pj_per_cycle], dtype=np.float64)
+    exact = Model(task.machine.structure, free, inner_orders, layers, machine, runs, numbers)
     internal = replace(exact, machine=machine._replace(bits_spilled=machine.bits_o))
     lists = [divisors(int(size))[::-1] for size in np.asarray(layers.size).flat]
     table = np.array([*zip_longest(*lists, fillvalue=0)]).T.reshape(8, count, -1)
@@ -162,8 +162,9 @@ def loads(nest: Nest, machine: MachineArrays) -> Array:
 
 
 def measure(model: Model, energy_pj: Float[Any, "*batch"], cycles: Float[Any, "*batch"]) -> Any:  # noqa: ANN401
-    """The cost that is minimized: EDP (uJ * cycles), energy (uJ) or latency (cycles)."""
-    return (energy_pj * 1e-6) ** model.exponents[0] * cycles ** model.exponents[1]
+    """The cost that is minimized, such as EDP (uJ * cycles), energy (uJ) or latency (cycles)."""
+    a, b, s = model.objective
+    return ((energy_pj + s * cycles) * 1e-6) ** a * cycles**b
 
 
 def to_schedule(space: MapSpace, point: Int[np.ndarray, "free layers"], orders: Int[np.ndarray, " layers"]) -> Schedule:

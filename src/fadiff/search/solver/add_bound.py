@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from fadiff.hardware import Machine
-    from fadiff.search.driver import Weights
+    from fadiff.search.objective import Weights
     from fadiff.search.solver.parts import Rows, Wanted
     from fadiff.search.solver.place import Place
     from fadiff.workload import Layer

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from fadiff.cost import Evaluation
     from fadiff.hardware import Machine
-    from fadiff.search.driver import Weights
+    from fadiff.search.objective import Weights
     from fadiff.workload import Layer
 
 SAFE = 1e-9

@@ -20,7 +20,8 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.schedule.ir import LowerBound
-from fadiff.search.driver import check_energies, price_weights
+from fadiff.search.driver import check_energies
+from fadiff.search.objective import EDP, Objective
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
 from fadiff.search.solver.modes import Agreed, Mode, Modes
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
     from fadiff.cost import Evaluation
     from fadiff.schedule import Schedule
-    from fadiff.search.driver import Limits, Objective, Weights
+    from fadiff.search.driver import Limits
+    from fadiff.search.objective import Weights
     from fadiff.search.solver.parts import Rows, Tile
 
 FIRST_LOSS = 0.01
@@ -83,15 +85,13 @@ class Bound:
     corners: tuple[Point, ...]
     """No schedule is below the lines between these energies and times, from the least time to the least energy."""
 
-    def gap_within(self, evaluation: Evaluation, limits: Limits, objective: Objective = "edp") -> float:
+    def gap_within(self, evaluation: Evaluation, limits: Limits, objective: Objective | str = EDP) -> float:
         """The same among schedules within limits; 0 where it is proven that there are no others."""
-        a, b = {"edp": (1, 1), "energy": (1, 0), "latency": (0, 1)}[objective]
-        found = [energy**a * time**b for energy, time in within(self.corners, limits)]
-        return evaluation.energy_pj**a * evaluation.cycles**b / min(found) - 1 if found else 0.0
+        return Objective.of(objective).gap(evaluation, within(self.corners, limits))
 
-    def gap(self, evaluation: Evaluation, objective: Objective = "edp") -> float:
+    def gap(self, evaluation: Evaluation, objective: Objective | str = EDP) -> float:
         """By how much a schedule may be above the best there is: cost / bound - 1."""
-        return self.least.gaps(evaluation.energy_pj, evaluation.cycles)[objective]
+        return Objective.of(objective).gap(evaluation, self.corners)
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Prover:
     def __init__(
         self,
         near: Evaluation,
-        objective: Objective = "edp",
+        objective: Objective = EDP,
         stress: Weights = (1.0, 1.0),
         *,
         exact_factors: bool = False,
@@ -136,7 +136,7 @@ class Prover:
         """By `stress` a pJ and a cycle count more than the objective says, because of limits; with `exact_factors` only
         schedules are meant whose factors divide."""
         self.near = near
-        self.objective: Objective = objective
+        self.objective = objective
         self.stress = stress
         workload, machine = near.schedule.workload, near.schedule.machine
         check_energies(machine)
@@ -167,8 +167,10 @@ class Prover:
 
     @property
     def _own(self) -> Weights:
-        """Prices at which the schedule costs 2: energy and time the same, but for the stress of limits."""
-        energy, time = price_weights(self.near, self.objective if self._limited else "edp")
+        """Prices at which the schedule costs 2: those of the objective, but for the stress of limits; for one of energy
+        or latency alone both the same."""
+        priced = EDP if self.objective.one_sided and not self._limited else self.objective
+        energy, time = priced.weights(self.near)
         energy, time = energy * self.stress[0], time * self.stress[1]
         half = weighed((self.near.energy_pj, self.near.cycles), (energy, time)) / 2
         return energy / half, time / half
@@ -195,7 +197,7 @@ class Prover:
             self._ask(weights)
         done: set[Weights] = set()
         best, since = inf, 0
-        first = self.objective == "edp" or self._limited
+        first = self.objective.prices is None or self._limited
         while True:
             meeting = corners(self.lines.values())
             bound = self._bound(meeting, time.monotonic() - began)
@@ -225,14 +227,13 @@ class Prover:
         """The prices at which to look: of the lines that meet where the objective is least; None where all is done."""
         if self._limited:
             return None if self._own in done else self._own
-        if self.objective == "energy":
-            return None if (last := meeting[-1].right.weights) in done else last
-        if self.objective == "latency":
-            return None if (first := meeting[0].left.weights) in done else first
-        energy_pj, cycles = min((corner.point for corner in meeting), key=lambda point: point[0] * point[1])
-        wanted = 1 / energy_pj, 1 / cycles
+        if (prices := self.objective.prices) is not None:
+            only = min(self.lines, key=partial(apart, prices))
+            return None if only in done else only
+        lowest = self.objective.lowest(corner.point for corner in meeting)
+        wanted = self.objective.slope(lowest)
         # A line that is as good as the bound will soon be is not what the bound waits for.
-        open_ = 1 - energy_pj * cycles / (self.near.energy_pj * self.near.cycles)
+        open_ = 1 - self.objective.ratio(lowest, (self.near.energy_pj, self.near.cycles))
         closest = min(apart(weights, wanted) for weights in self.lines)
         for worst in (max(TOLERANCE, open_ / 4), TOLERANCE):
             useful = [weights for weights in self.lines if weights not in done and self._loss(weights) > worst]
@@ -246,6 +247,10 @@ class Prover:
     def _loss(self, weights: Weights) -> float:
         """By how much of its cost the schedule may be too dear at some prices."""
         return 1 - self.lines[weights].value / weighed((self.near.energy_pj, self.near.cycles), weights)
+
+    def draw(self, weights: Weights) -> None:
+        """Draw a line at some prices, as it is proven by what is known so far."""
+        self._ask(weights)
 
     def _ask(self, weights: Weights) -> _Told:
         """What neighbours agree on at some prices; their line is drawn."""
@@ -349,7 +354,7 @@ class Prover:
 def prove(
     near: Evaluation,
     budget_seconds: float,
-    objective: Objective = "edp",
+    objective: Objective | str = EDP,
     gap: float = 0.0,
     walks: int | None = None,
     watch: Callable[[Bound], None] | None = None,
@@ -361,7 +366,9 @@ def prove(
     within a gap. Interrupted, it is the best so far."""
     best: Bound | None = None
     try:
-        for bound in Prover(near, objective, stress, exact_factors=exact_factors).run(budget_seconds, gap, walks):
+        for bound in Prover(near, Objective.of(objective), stress, exact_factors=exact_factors).run(
+            budget_seconds, gap, walks
+        ):
             best = bound
             if watch is not None:
                 watch(bound)
@@ -373,7 +380,7 @@ def prove(
 
 
 def bound(
-    schedule: Schedule, *, budget_seconds: float = 60.0, objective: Objective = "edp", gap: float = 1e-3
+    schedule: Schedule, *, budget_seconds: float = 60.0, objective: Objective | str = EDP, gap: float = 1e-3
 ) -> Bound:
     """What no schedule of the same network on the same machine costs less than; the schedule says where to look."""
     return prove(evaluate(schedule), budget_seconds, objective, gap)

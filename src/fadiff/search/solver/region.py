@@ -12,7 +12,7 @@ from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from fadiff.search.driver import Weights
+    from fadiff.search.objective import Weights
 
 Point = tuple[float, float]
 """Energy and time."""

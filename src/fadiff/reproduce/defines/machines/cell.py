@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.cost.evaluate import Evaluation, evaluate
 from fadiff.hardware import load_machine
-from fadiff.reproduce.defines.given_groups import plan_for
 from fadiff.reproduce.defines.machines.network import stacks, to_workload
 from fadiff.reproduce.defines.machines.reference import BEST, SINGLE, TILED, WHOLE, read_reference
 from fadiff.schedule import Group, Trips
@@ -21,7 +20,8 @@ from fadiff.search.exact.assemble import to_schedule
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.cuts import Cuts
 from fadiff.search.exact.method import ExactSearch
-from fadiff.search.exact.plans import Members, Plan
+from fadiff.search.exact.plans import Members, Plan, plan_for
+from fadiff.search.objective import ENERGY
 from fadiff.search.programs import search_programs
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], 
         yield from among(every, BEST)
 
     with search_programs():
-        result = search(workload, machine, method, Settings(objective="energy"))
+        result = search(workload, machine, method, Settings(objective=ENERGY))
     if result.stopped == "interrupt":
         raise KeyboardInterrupt
     return found | {(BEST, None): result.best}, result.stopped

@@ -13,7 +13,6 @@ from fadiff.errors import FadiffError
 from fadiff.files import Strict
 from fadiff.hardware import Axis, Machine, Memory
 from fadiff.reproduce.defines.tables import SHIPPED, TableRow, read_objects, read_rows
-from fadiff.search.driver import Objective
 from fadiff.workload import Dims, Input, Layer, Workload
 
 TABLE, STACKS = "defines_fusion_reference.csv.gz", "defines_stacks.json"
@@ -94,7 +93,7 @@ class Row(TableRow):
     tile_oy: PositiveInt
     final_out: PositiveInt
     """Rows and columns of the last map."""
-    criterion: Objective = Field(alias="mapping_criterion")
+    criterion: Literal["edp", "energy", "latency"] = Field(alias="mapping_criterion")
     """What DeFiNES chose the mapping of every layer by."""
     latency_cycles: float = 0
     energy_pj: float = Field(0, alias="energy_pJ")

@@ -1,0 +1,322 @@
+"""What of a schedule carries over to another batch, size, network or machine: where a search may start.
+
+Layers are matched by name, else by shape, else by role; nodes of a machine by name, else by what they keep or take.
+Factors are settled to the new sizes, orders stay, and fused groups keep their layers and trips as far as rules allow.
+
+For a multiple of the batch there is one more schedule, the old one over and over: a shared loop of m trips outside of
+everything. In each of them every layer moves and computes at most what it did before, so energy and latency are at most
+m times as much. (Where a group already shares the batch in trips that do not divide it, its cut tiles end elsewhere:
+of those nothing is promised.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.schedule import Group, Mapping, Schedule, Trips
+from fadiff.schedule.ir import DEFAULT_ORDER
+from fadiff.schedule.rules import violations
+from fadiff.search.exact.assemble import fits, to_mapping
+from fadiff.search.exact.conditions import Task
+from fadiff.search.exact.menus import Row, Start, full_array, outermost, start_of, started, subset
+from fadiff.search.exact.plans import Members, Plan, alone, plan_for
+from fadiff.workload import DIMS, Dims
+from fadiff.workload.names import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping as MappingOf
+    from collections.abc import Sequence
+
+    from fadiff.hardware import Machine
+    from fadiff.search.exact.menus import Menu
+    from fadiff.workload import Layer, Workload
+
+MOST_HALVINGS = 64
+"""Steps in which tiles that do not fit are made smaller."""
+
+
+class Carried(NamedTuple):
+    """Legal schedules to start from, the most faithful first, and what of the start they are."""
+
+    schedules: tuple[Schedule, ...]
+    layers: int
+    """Layers that start from one of the start's."""
+    notes: tuple[str, ...]
+    """What is as it was, and what is not."""
+
+    def told(self, source: str) -> str:
+        """One sentence; `source` is what it calls the start."""
+        total = len(self.schedules[0].workload.layers)
+        notes = f": {'; '.join(self.notes)}" if self.notes else ""
+        return f"{self.layers} of {total} layers start from {source}{notes}."
+
+
+def carry(start: Schedule, fallback: Schedule) -> Carried:
+    """What of a schedule carries over to another network or machine; a `fallback` for them has the rest."""
+    workload, matches = fallback.workload, matched(start, fallback.workload)
+    if (again := repeated(start, workload, fallback.machine)) is not None:
+        times = max(prod(layer.dims) // prod(start.workload[layer.name].dims) for layer in workload.layers)
+        notes = (f"all of it, {times} times in a row",) if times > 1 else ("all of it",)
+        others = (adapted(start, fallback, matches),) if times > 1 else ()
+        return Carried((again, *others), len(matches), notes)
+    found = adapted(start, fallback, matches)
+    new = [name for name in workload.topological if name not in matches]
+    other = [name for name, old in matches.items() if workload[name].dims != old.dims]
+    groups = [sum(len(group.layers) > 1 for group in one.groups) for one in (found, start)]
+    notes = [f"{listed(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
+    notes += [f"{listed(other)} {'has' if len(other) == 1 else 'have'} another shape"] if other else []
+    notes += [f"{groups[0]} of {groups[1]} fused groups are kept"] if groups[1] else []
+    return Carried((found,), len(matches), tuple(notes))
+
+
+def matched(start: Schedule, workload: Workload) -> dict[str, Layer]:
+    """The layer of a schedule that each layer of a network resembles, as far as there is one.
+
+    One of the same name and kind; else one of the same shape; else, of those with the same kernel and stride and the
+    same kinds of operands, the one with the nearest sizes.
+    """
+    found: dict[str, Layer] = {}
+    by_name = {layer.name: layer for layer in start.layers}
+    for layer in workload.layers:
+        old = by_name.get(layer.name)
+        if old is None or old.kind != layer.kind:
+            alike = [one for one in start.layers if _role(one) == _role(layer)]
+            old = min(alike, key=lambda one: _apart(one.dims, layer.dims), default=None)
+        if old is not None:
+            found[layer.name] = old
+    return found
+
+
+def _role(layer: Layer) -> tuple[object, ...]:
+    ports = tuple(sorted({operand.port for operand in layer.inputs}))
+    return layer.kind, layer.dims.R, layer.dims.S, layer.dims.G > 1, layer.stride, layer.dilation, ports
+
+
+def _apart(one: Dims, other: Dims) -> float:
+    return sum(abs(log(a / b)) for a, b in zip(one, other, strict=True))
+
+
+def repeated(start: Schedule, workload: Workload, machine: Machine) -> Schedule | None:
+    """The schedule as often in a row as the network's batch is its own (also once), or None.
+
+    All layers must be there, and differ from their own in the same multiple of N, or of G, alone; and the machine must
+    have the same nodes. A group of which N is not the outermost loop gets it there, or more trips where it is.
+    """
+    nodes = [[(type(node), node.name) for node in one.nodes] for one in (start.machine, machine)]
+    names = [{layer.name for layer in one.layers} for one in (start, workload)]
+    if start.is_excerpt or nodes[0] != nodes[1] or names[0] != names[1]:
+        return None
+    grown: dict[str, str] = {}
+    times: set[int] = set()
+    for layer in workload.layers:
+        old = start.workload[layer.name]
+        changed = [dim for dim, a, b in zip(DIMS, old.dims, layer.dims, strict=True) if a != b]
+        ratio, rest = divmod(prod(layer.dims), prod(old.dims))
+        if replace(old, dims=layer.dims) != layer or changed not in ([], ["N"], ["G"]) or rest:
+            return None
+        times.add(ratio)
+        grown[layer.name] = changed[0] if changed else ""
+    if len(times) > 1:
+        return None
+    m = times.pop()
+    groups: list[Group] = []
+    mappings: dict[str, Mapping] = {}
+    for group in start.groups:
+        loops = {grown[name] for name in group.layers}
+        mapped = [name for name in group.layers if name in start.mappings]
+        if len(loops) > 1:
+            return None
+        # Layers that only add cost the same in any number of trips.
+        if (loop := loops.pop()) and mapped:
+            now = _times(group, loop, getattr(start.workload[mapped[0]].dims, loop), m)
+            for name in mapped:
+                before, after, size = (getattr(one, loop) for one in (group.trips, now.trips, workload[name].dims))
+                mappings[name] = _shared(start.mappings[name], DIMS.index(loop), before, after, -(-size // after))
+            groups.append(now)
+        else:
+            mappings |= {name: start.mappings[name] for name in mapped}
+            groups.append(group)
+    found = Schedule(workload, machine, tuple(groups), mappings)
+    return None if violations(found) else found
+
+
+def _times(group: Group, loop: str, size: int, times: int) -> Group:
+    """A group with more trips of a loop over the same tiles; outside of all others but G, if it is not shared yet.
+
+    Iterations of G are independent: what is inside runs as often as before.
+    """
+    trips = group.trips._asdict()
+    outside = [other for other in group.nesting[: group.nesting.index(loop)] if trips[other] > 1 and other != "G"]
+    loops = group.loops
+    if outside and trips[loop] == 1:
+        loops = loop + group.nesting.replace(loop, "")
+    count = -(-size * times // -(-size // trips[loop]))
+    return Group(group.layers, Trips(**{**trips, loop: count}), loops)
+
+
+def _shared(mapping: Mapping, dim: int, before: int, after: int, tile: int) -> Mapping:
+    """A mapping that shares more trips of a dim, its own factors settled for the tile that is left."""
+    factors = [list(mine) for mine in mapping.factors]
+    factors[0][dim] //= before
+    below = 1
+    for mine in reversed(factors[1:]):
+        mine[dim] = min(mine[dim], -(-tile // below))
+        below *= mine[dim]
+    factors[0][dim] = -(-tile // below) * after
+    return replace(mapping, factors=tuple(Dims(*mine) for mine in factors))
+
+
+def adapted(start: Schedule, fallback: Schedule, matches: MappingOf[str, Layer]) -> Schedule:
+    """A legal schedule with the mappings and groups of another as far as they fit; what does not is the fallback's."""
+    workload, machine = fallback.workload, fallback.machine
+    task = Task(workload, machine, dtype=np.float64)
+    starts = {
+        name: _start(task, name, start.mappings[old.name], start.machine) for name, old in matches.items() if old.is_mac
+    }
+    plans = _groups(task, start, matches)
+    inside = {name for plan in plans for name in plan.group.layers}
+    plans += [alone(task, name) for name in workload.topological if name not in inside]
+    while True:
+        groups: list[Group] = []
+        mappings = dict(fallback.mappings)
+        for plan in plans:
+            chosen = _filled(task, plan, starts)
+            if chosen is None:
+                groups += [Group((name,)) for name in plan.group.layers]
+                continue
+            groups.append(plan.group)
+            for i, (name, condition) in enumerate(zip(plan.group.layers, plan.conditions, strict=True)):
+                if name in starts:
+                    mappings[name] = to_mapping(task, condition, chosen, i)
+        found = Schedule(workload, machine, _ordered(workload, groups), mappings)
+        if not (broken := {name for one in violations(found) for name in one.layers}):
+            return found
+        # A group that breaks a rule is given up first, then the mappings of its layers.
+        given_up = [plan for plan in plans if broken & {*plan.group.layers}]
+        for plan in given_up:
+            if len(plan.group.layers) == 1:
+                starts.pop(plan.group.layers[0], None)
+        plans = [plan for plan in plans if plan not in given_up]
+        plans += [alone(task, name) for plan in given_up for name in plan.group.layers]
+
+
+def _start(task: Task, name: str, mapping: Mapping, old: Machine) -> Start:
+    """A mapping as a start on another machine: with the factors and orders of nodes that both have.
+
+    Where its lanes are not the same, the array is as full as it gets.
+    """
+    new, nodes = task.machine, _nodes(old, task.machine)
+    known = [old.structure.memories.index(nodes[i]) if nodes[i] is not None else None for i in new.structure.memories]
+    orders = tuple(DEFAULT_ORDER if at is None else mapping.orders[at] for at in known)
+    factors = tuple(Dims() if node is None else mapping.factors[node] for node in nodes)
+    start = start_of(task, Mapping(factors, orders))
+    if old.axes != new.axes:
+        axes = list(new.structure.axes)
+        start.factors[axes] = full_array(task, task.alone(name)).factors[axes]
+    return start
+
+
+def _nodes(old: Machine, new: Machine) -> list[int | None]:
+    """The node of a machine that each node of another one resembles: the first memory the first, others by name, else
+    the next memory that keeps the same tensors."""
+    found: list[int | None] = [0, *([None] * (len(new.nodes) - 1))]
+    free = list(range(1, len(old.nodes)))
+    for same_name in (True, False):
+        for i, node in enumerate(new.nodes):
+            kept = new.structure.keeps[i]
+            alike = (
+                j
+                for j in free
+                if type(old.nodes[j]) is type(node)
+                and (old.nodes[j].name == node.name if same_name else kept and old.structure.keeps[j] == kept)
+            )
+            if found[i] is None and (other := next(alike, None)) is not None:
+                found[i] = other
+                free.remove(other)
+    return found
+
+
+def _groups(task: Task, start: Schedule, matches: MappingOf[str, Layer]) -> list[Plan]:
+    """Plans for the fused groups of a schedule: with the same trips, or the nearest that are legal."""
+    if task.fusing is None:
+        return []
+    new_name: dict[str, str] = {}
+    for name, old in matches.items():
+        if old.name not in new_name or name == old.name:
+            new_name[old.name] = name
+    found: list[Plan] = []
+    for group in start.groups:
+        names = sorted((new_name[one] for one in group.layers if one in new_name), key=task.workload.depth.__getitem__)
+        if len(names) < 2:
+            continue
+        members, sink = Members(task, tuple(names)), matches[names[-1]]
+        sizes = zip(task.workload[names[-1]].dims, sink.dims, strict=True)
+        ratio = {dim: new / old for dim, (new, old) in zip(DIMS, sizes, strict=True)}
+        trips = {loop: max(1, round(count * ratio.get(loop, 1.0))) for loop, count in group.trips._asdict().items()}
+        plans = (plan_for(task, Group(tuple(names), one, group.loops)) for one in (group.trips, Trips(**trips)))
+        plan = next((plan for plan in plans if plan is not None), None)
+        if plan is None and members.may_be_group:
+            plan = members.nearest_plan([log(trips[loop]) for loop in "GNPQ"])
+        found += [] if plan is None else [plan]
+    return found
+
+
+def _filled(task: Task, plan: Plan, starts: MappingOf[str, Start]) -> Menu | None:
+    """The mappings of a plan's layers, from their starts, with tiles made smaller until all fit; None if they never do.
+
+    A single layer that has no start has no mapping here.
+    """
+    names = plan.group.layers
+    if not all(name in starts or not task.workload[name].is_mac for name in names):
+        return None
+    now = [starts.get(name, outermost(task)) for name in names]
+    for _ in range(MOST_HALVINGS):
+        rows = [Row(condition, one, task.all_room) for condition, one in zip(plan.conditions, now, strict=True)]
+        menu = started(task, rows, (1.0, 1.0))
+        large = np.flatnonzero(~np.isfinite(menu.price)).tolist()
+        if not large:
+            if fits(task, plan, menu):
+                return subset(menu, slice(None))
+            large = range(len(names))
+        smaller = [_halved(task, one) if i in large else one for i, one in enumerate(now)]
+        if all(a is b for a, b in zip(smaller, now, strict=True)):
+            return None
+        now = smaller
+    return None
+
+
+def _halved(task: Task, start: Start) -> Start:
+    """A start with half of its largest factor at a memory below the first; the same where all are 1."""
+    memories = list(task.machine.structure.memories[1:])
+    factors = start.factors.copy()
+    held = factors[memories]
+    node, dim = np.unravel_index(int(held.argmax()), held.shape)
+    if held[node, dim] <= 1:
+        return start
+    factors[memories[int(node)], dim] = np.ceil(held[node, dim] / 2)
+    return start._replace(factors=factors)
+
+
+def _ordered(workload: Workload, groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Groups in an order in which each finds what it reads; where two wait for each other, as they are."""
+    left, done = sorted(groups, key=lambda group: workload.depth[group.layers[-1]]), set[str]()
+    found: list[Group] = []
+    while left:
+        ready = (
+            group
+            for group in left
+            if all(
+                edge.source in done or edge.source in group.layers
+                for n in group.layers
+                for edge in workload.producers[n]
+            )
+        )
+        chosen = next(ready, left[0])
+        left.remove(chosen)
+        done |= {*chosen.layers}
+        found.append(chosen)
+    return tuple(found)
