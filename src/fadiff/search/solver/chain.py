@@ -12,8 +12,7 @@ dynamic program, exact but for the relaxations named in docs/solver.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from math import inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +22,7 @@ from fadiff.hardware import Axis, Memory
 from fadiff.schedule.nest import IRRELEVANT_DIMS, P, Q, R, S
 from fadiff.search.solver.closing import CLOSING_DIMS, TOP, Closed, Closing, Flow, Prices
 from fadiff.search.solver.grid import ONE, Cells
+from fadiff.search.solver.steps import Steps, lane_steps, loop_steps, same_steps
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -33,20 +33,6 @@ if TYPE_CHECKING:
 
 Open = frozenset[Flow]
 """Flows whose reuse goes on."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """From which cells of a dim extents may grow to which."""
-
-    allowed: Bool[np.ndarray, "cells before"]
-
-    @cached_property
-    def runs(self) -> list[tuple[int, list[int]]]:
-        """By cell: so many of the first cells may come before it, and some later ones."""
-        have = self.allowed.shape[1]
-        ahead = [have if row.all() else int(row.argmin()) for row in self.allowed]
-        return [(n, (np.flatnonzero(row[n:]) + n).tolist()) for n, row in zip(ahead, self.allowed, strict=True)]
 
 
 class Way(NamedTuple):
@@ -65,6 +51,14 @@ class Way(NamedTuple):
     """The node whose extents these are, where all its loops or lanes are done."""
     picked: tuple[list[int], ...] | None = None
     """By dim: the cells that were kept of those before."""
+
+
+class Room(NamedTuple):
+    """Bytes of the memory that fuses which buffers leave at most."""
+
+    bytes: float
+    there: Bool[np.ndarray, "*cells"]
+    """The cells of tiles under which they do."""
 
 
 class Chain:
@@ -88,9 +82,7 @@ class Chain:
     def _rows(self, tile: Sequence[Cells]) -> list[tuple[Cells, ...]]:
         """By node: the cells of the grid that meet the tile and can fit, further in no larger ones than further out."""
         outermost = zip(self.grid.cells[0], tile, strict=True)
-        rows = [
-            tuple(cells.only(np.flatnonzero(_same_steps(cells, at).allowed[0]).tolist()) for cells, at in outermost)
-        ]
+        rows = [tuple(cells.only(np.flatnonzero(same_steps(cells, at).allowed[0]).tolist()) for cells, at in outermost)]
         for node in range(1, len(self.nodes)):
             row = [
                 cells.first(max(1, sum(low <= outer.high[-1] for low in cells.low)))
@@ -101,18 +93,48 @@ class Chain:
             rows.append(tuple(row))
         return rows
 
-    def cheapest(self) -> Way | None:
-        """The cheapest ways to the full size; None where none costs less than enough."""
+    def cheapest(self, rooms: Sequence[Room] = ()) -> Way | None:
+        """The cheapest ways to the full size; None where none costs less than enough.
+
+        Where buffers leave different rooms in the memory that fuses, ways to tiles are followed from there for each.
+        """
         start = Way(np.full([1] * 8, self.flows.at_macs(self.prices)), (ONE,) * 8)
         states: dict[Open, Way] = {frozenset(): start}
-        for node in reversed(range(len(self.nodes))):
-            if isinstance(self.nodes[node], Axis):
-                states = {key: self._spread(way, node) for key, way in states.items()}
-                continue
-            states = self._loops(states, node)
-            if node > 0:
-                states = self._opened(states, node)
+        first, fuses = len(self.nodes) - 1, self.structure.fuses
+        if not rooms or fuses is None:
+            return self._outwards(states, first)
+        for node in range(first, fuses - 1, -1):
+            states = self._above(states, node)
+        ends = [
+            Way(np.where(there, way.values, inf), way.cells, (way,))
+            for bytes_, there in rooms
+            if (way := self._outwards(self._with_room(states, fuses, bytes_), fuses - 1)) is not None
+        ]
+        return _cheapest(ends) if ends and min(way.values.min() for way in ends) < inf else None
+
+    def _outwards(self, states: dict[Open, Way], first: int) -> Way | None:
+        """The cheapest ways through some nodes to the full size."""
+        for node in range(first, -1, -1):
+            states = self._above(states, node)
         return self._finish(states) if states else None
+
+    def _above(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:
+        """After the loops or lanes of a node."""
+        if isinstance(self.nodes[node], Axis):
+            return {key: self._spread(way, node) for key, way in states.items()}
+        states = self._loops(states, node)
+        return self._opened(states, node) if node > 0 else states
+
+    def _with_room(self, states: dict[Open, Way], node: int, bytes_: float) -> dict[Open, Way]:
+        """Only cells that fit in some bytes of a memory, of those that were reached."""
+        room = self.prices.room.copy()
+        room[node] = min(room[node], bytes_)
+        prices, found = self.prices._replace(room=room), dict[Open, Way]()
+        for key, way in states.items():
+            values = np.where(self.flows.too_large(node, way.cells, prices), inf, way.values)
+            if values.min() < inf:
+                found[key] = Way(values, way.cells, (way,))
+        return found
 
     def _opened(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:
         """After the flows to a memory have begun: only cells that fit in it and from which less than enough is left."""
@@ -178,7 +200,7 @@ class Chain:
         for d in range(8):
             fewest, most = int(self.lanes.low[node, d]), int(self.lanes.high[node, d])
             if most > 1:
-                way = _moved(way, d, wanted[d], _lane_steps(way.cells[d], wanted[d], self.flows.ends[d], fewest, most))
+                way = _moved(way, d, wanted[d], lane_steps(way.cells[d], wanted[d], self.flows.ends[d], fewest, most))
             else:
                 way = self._fixed(way, (d,), node)
         return way._replace(node=node)
@@ -187,7 +209,7 @@ class Chain:
         """No loop over some dims: extents stay."""
         for d in dims:
             if (wanted := self.rows[node][d]) != way.cells[d]:
-                way = _moved(way, d, wanted, _same_steps(way.cells[d], wanted))
+                way = _moved(way, d, wanted, same_steps(way.cells[d], wanted))
         return way
 
     def _grown(self, way: Way, dims: Iterable[int], node: int) -> Way:
@@ -195,7 +217,7 @@ class Chain:
         for d in dims:
             if self.size[d] > 1:
                 wanted = self.rows[node][d]
-                way = _moved(way, d, wanted, _loop_steps(way.cells[d], wanted, self.flows.ends[d]))
+                way = _moved(way, d, wanted, loop_steps(way.cells[d], wanted, self.flows.ends[d]))
         return way
 
     def _loops(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:
@@ -324,41 +346,3 @@ def _moved(way: Way, d: int, wanted: Cells, steps: Steps) -> Way:
             for part in parts[2:]:
                 np.minimum(moved[:, cell], part, out=moved[:, cell])
     return Way(moved.reshape(*shape[:d], len(wanted), *shape[d + 1 :]), cells, (way,), (d, steps))
-
-
-MOST_FACTORS = 16
-"""Factors tried between two cells; where more could fit, one is taken to."""
-
-
-@cache
-def _same_steps(inner: Cells, outer: Cells) -> Steps:
-    """Which cells share an extent."""
-    return Steps((inner.lows <= outer.highs[:, None]) & (inner.highs >= outer.lows[:, None]))
-
-
-@cache
-def _loop_steps(inner: Cells, outer: Cells, end: float) -> Steps:
-    """From which cells a loop leads to which: some multiple of an extent in the one lies in the other, or an end."""
-    low, high = outer.lows[:, None], outer.highs[:, None]
-    least, most = np.ceil(low / inner.highs), np.floor(high / inner.lows)
-    found = (high >= end) | ((most - least >= MOST_FACTORS) & (most >= 1))
-    factor = np.maximum(1, least + np.arange(MOST_FACTORS)[:, None, None])
-    found |= ((factor <= most) & _divided_overlap(inner, low, high, factor)).any(axis=0)
-    return Steps(found & (inner.lows <= high))
-
-
-@cache
-def _lane_steps(inner: Cells, outer: Cells, end: float, fewest: int, most: int) -> Steps:
-    """From which cells below an axis its lanes lead to which above it; at an end lanes may be cut short."""
-    low, high = outer.lows[:, None], outer.highs[:, None]
-    found = (high >= end) & (inner.highs * most >= np.maximum(low, end)) & (inner.lows * (fewest - 1) < high)
-    found &= inner.lows <= high
-    lanes = np.arange(fewest, most + 1, dtype=np.float64)[:, None, None]
-    return Steps(found | _divided_overlap(inner, low, high, lanes).any(axis=0))
-
-
-def _divided_overlap(
-    inner: Cells, low: Float[np.ndarray, "outer 1"], high: Float[np.ndarray, "outer 1"], factor: np.ndarray
-) -> Bool[np.ndarray, "factors outer inner"]:
-    """Whether some extent of the inner cell, times each factor, lies between two ends."""
-    return np.maximum(np.ceil(low / factor), inner.lows) <= np.minimum(np.floor(high / factor), inner.highs)

@@ -23,13 +23,12 @@ from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 from fadiff.hardware import Axis, Memory
 from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.nest import G, N, P, Q
-from fadiff.search.solver.chain import Chain
+from fadiff.search.solver.chain import Chain, Room
 from fadiff.search.solver.closing import Closing, Prices
-from fadiff.search.solver.grid import Cells, Grid, first_grid
+from fadiff.search.solver.grid import Cells, first_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
 from fadiff.search.solver.parts import (
     COMPUTING,
-    NOTHING,
     VECTORS,
     Candidate,
     Known,
@@ -38,11 +37,13 @@ from fadiff.search.solver.parts import (
     Seen,
     Shares,
     Term,
+    Tile,
     Wanted,
     row_of,
 )
 from fadiff.search.solver.place import Place
 from fadiff.search.solver.region import Line, apart, raised, support
+from fadiff.search.solver.splitting import Better, part_between, rooms_left, split_tile, taken_bytes
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from fadiff.search.objective import Weights
     from fadiff.workload import Layer
 
+_Tiles = tuple[int, Tile, Tile]
+"""A place, the tile of a part and the cells that it stands in."""
 SAFE = 1e-9
 """All bounds are lowered by so much, relatively: more than rounding can do to them."""
 MOST_CUTS = 12
@@ -77,6 +80,7 @@ class LayerBound:
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     """Chains whose extents are known, as they were found."""
     _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
+    _known_rooms: dict[_Tiles, list[Room]] = field(default_factory=dict["tuple[int, Tile, Tile]", "list[Room]"])
     _closings: dict[tuple[int, int], Closing] = field(default_factory=dict[tuple[int, int], Closing])
     """Of lanes and a place, for bounds before anything is known of tiles."""
 
@@ -97,10 +101,18 @@ class LayerBound:
         """All mappings in parts; at new prices those of the nearest ones, with what is proven of each."""
         if weights not in self._known:
             nearest = min(self._known, key=lambda known: apart(known, weights), default=None)
-            parts = list(self._whole())
-            if nearest is not None:
-                parts = [replace(part, settled=False) for part in self._known[nearest].parts]
-            self._known[weights] = Known(parts, [self._known_of(part, weights) for part in parts])
+            if nearest is None:
+                parts = list(self._whole())
+                values = [support(part.lines, weights) for part in parts]
+            else:
+                # What is impossible is so at any prices.
+                known = self._known[nearest]
+                parts = [replace(part, settled=False, floored=False) for part in known.parts]
+                values = [
+                    support(part.lines, weights) if value < inf else inf
+                    for part, value in zip(parts, known.value.tolist(), strict=True)
+                ]
+            self._known[weights] = Known(parts, values)
         return self._known[weights]
 
     def lowest(self, weights: Weights, wanted: Wanted) -> int | None:
@@ -121,26 +133,23 @@ class LayerBound:
         part, before = known.parts[number], known.value[number].item()
         if part.settled:
             return False
+        if not part.floored:
+            # Often that is enough, and no walk is needed.
+            part, floor = replace(part, floored=True), self._floor(part, weights)
+            known.replace(number, [part], [max(before, floor)])
+            if floor > before:
+                return True
         value, better = self._look(part, weights, enough)
         value = max(value, before)
-        lines = part.lines
-        if lines is NOTHING:
-            # What is known without a walk helps most at other prices.
-            floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
-            lines = tuple(floors) if floors[0].value < inf else lines
-        if value < inf:
-            lines = raised(lines, Line(weights, value))
-        better = better or [replace(part, settled=True)]
-        alike = [one.lanes is part.lanes and one.tile is part.tile for one in better]
-        values = [
-            value if same else max(value, self._floor(one, weights)) for one, same in zip(better, alike, strict=True)
-        ]
-        known.replace(number, [replace(one, lines=lines) for one in better], values)
+        found: list[Part] = []
+        values: list[float] = []
+        for one, least in better or [(replace(part, settled=True), value)]:
+            same = one.lanes is part.lanes and one.tile is part.tile
+            values.append(max(value, least))
+            lines = raised(part.lines, Line(weights, values[-1])) if values[-1] < inf else part.lines
+            found.append(replace(one, lines=lines, floored=same))
+        known.replace(number, found, values)
         return True
-
-    def _known_of(self, part: Part, weights: Weights) -> float:
-        """What is known of a part before it is looked at."""
-        return max(self._floor(part, weights), support(part.lines, weights))
 
     def _whole(self) -> Iterator[Part]:
         """All mappings, by place."""
@@ -149,7 +158,9 @@ class LayerBound:
         for number, place in enumerate(self.places):
             cut = place.cut if place.grouped else ()
             tile = tuple(Cells((1 if d in cut else size[d],), (size[d],)) for d in range(8))
-            yield Part(number, tile, all_lanes(self.layer, self.machine), grid, {self.binds: 1.0})
+            part = Part(number, tile, all_lanes(self.layer, self.machine), grid, {self.binds: 1.0})
+            floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
+            yield replace(part, lines=tuple(floors)) if floors[0].value < inf else part
 
     def _flows(self, part: Part) -> Closing:
         cut = self.places[part.place].cut | {G, N, P, Q}
@@ -166,8 +177,9 @@ class LayerBound:
         terms = {COMPUTING, self.binds, VECTORS if self._vector_cycles else COMPUTING}
         return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in terms)
 
-    def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Sequence[Part]]:
-        """A bound of a part, and the parts to look at in its place: none where it cannot be improved."""
+    def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Better]:
+        """A bound of a part, and the parts to look at in its place, with what is known of each: none where it cannot be
+        improved."""
         if halves := self._split_lanes(part, 2.0):
             return 0.0, halves
         prices = self._prices(part, weights, part.shares)
@@ -178,11 +190,11 @@ class LayerBound:
             return inf, ()
         self.passes += 1
         chain = Chain(self._flows(part), part.grid, prices, part.tile, enough)
-        way = chain.cheapest()
+        way = chain.cheapest(self._rooms(part, chain.rows[0]))
         if way is None or not (value := float(way.values.min())) < enough:
-            return enough, (part,)
-        if halves := _split_tile(part, 2.0):
-            return value, halves
+            return enough, [(part, enough)]
+        if tiles := split_tile(part, way, 2.0, enough):
+            return value, tiles
         total = partial(chain.flows.total, chain.closings_on(way))
         terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
         energy_pj = total(self._prices(part, (1.0, 0.0), {}))
@@ -196,14 +208,14 @@ class LayerBound:
             cuts = (*part.cuts, seen)[-MOST_CUTS:]
             shares = self._better_shares(cuts, weights, part.shares)
             if wide:
-                return value, (replace(finer, shares=shares),)
+                return value, [(replace(finer, shares=shares), value)]
             if len(part.cuts) < FEW_CUTS or all(cut.extents != seen.extents for cut in part.cuts):
-                return value, (replace(part, shares=shares, cuts=cuts),)
-            if (grids := _part_between(part.grid, cuts)) is not None:
-                return value, [replace(part, grid=grid, shares=shares, cuts=()) for grid in grids]
+                return value, [(replace(part, shares=shares, cuts=cuts), value)]
+            if (grids := part_between(part.grid, cuts)) is not None:
+                return value, [(replace(part, grid=grid, shares=shares, cuts=()), value) for grid in grids]
         if wide:
-            return value, (finer,)
-        return value, _split_tile(part, 1.0) or self._split_lanes(part, 1.0)
+            return value, [(finer, value)]
+        return value, split_tile(part, way, 1.0, enough) or self._split_lanes(part, 1.0)
 
     def _remember(self, part: Part, seen: Seen, weights: Weights) -> None:
         cost = weights[0] * seen.energy_pj + weights[1] * self._time(seen.terms)
@@ -214,10 +226,10 @@ class LayerBound:
             extents.append([c.low[seen.extents[node, d]] for d, c in enumerate(row)] if known else extents[-1])
         self.candidates.append(Candidate(bool((part.lanes.low == part.lanes.high).all()), cost, extents))
 
-    def _split_lanes(self, part: Part, wider: float) -> list[Part]:
+    def _split_lanes(self, part: Part, wider: float) -> Better:
         """A part in two boxes of lanes; none where all are known well enough."""
         found = split_lanes(part.lanes, self.machine, self.layer, wider)
-        return [replace(part, lanes=lanes, cuts=()) for lanes in found or ()]
+        return [(replace(part, lanes=lanes, cuts=()), 0.0) for lanes in found or ()]
 
     # Time.
 
@@ -273,6 +285,18 @@ class LayerBound:
         return {term: share / charged[self._on_top(term)] for term, share in mixed.items() if share > 0}
 
     # Prices.
+
+    def _rooms(self, part: Part, tiles: Tile) -> list[Room]:
+        """What buffers leave in the memory that fuses, by tile; remembered, since it is the same at all prices."""
+        key, place, fuses = (part.place, part.tile, tiles), self.places[part.place], self.machine.structure.fuses
+        if fuses is None or not place.grouped or place.loose or all(len(cells) == 1 for cells in tiles):
+            return []
+        if key not in self._known_rooms:
+            memory = self.machine.nodes[fuses]
+            assert isinstance(memory, Memory)
+            taken = taken_bytes(place, part.tile, tiles, self.layer.dims, self.machine.bits.O)
+            self._known_rooms[key] = rooms_left(memory.usable_bytes, taken)
+        return self._known_rooms[key]
 
     def _prices(self, part: Part, weights: Weights, shares: Shares) -> Prices:
         """What everything costs, a share of the time charged to every term."""
@@ -337,29 +361,3 @@ def _rates(memory: Memory) -> dict[str, float]:
         "write": memory.write_words_per_cycle,
     }
     return {what: rate for what, rate in rates.items() if rate is not None}
-
-
-def _split_tile(part: Part, wider: float) -> list[Part]:
-    """A part in two, by the dim of the tile that is least known; none where all are known well enough."""
-    ratios = [cell.high[0] / cell.low[0] for cell in part.tile]
-    d = int(np.argmax(ratios))
-    if ratios[d] <= wider:
-        return []
-    halves = part.tile[d].split([0])
-    return [
-        replace(part, tile=(*part.tile[:d], Cells((low,), (high,)), *part.tile[d + 1 :]), cuts=())
-        for low, high in zip(halves.low, halves.high, strict=True)
-    ]
-
-
-def _part_between(grid: Grid, cuts: Sequence[Seen]) -> tuple[Grid, Grid] | None:
-    """The grid in two, between the last chain and the latest that differs from it, where they differ most."""
-    last = cuts[-1].extents
-    for other in (cut.extents for cut in reversed(cuts[:-1])):
-        apart = {at: abs(last[at] - cell) for at, cell in other.items() if at[0] > 0 and last.get(at, cell) != cell}
-        if apart:
-            at = max(apart, key=lambda one: (apart[one], -one[0]))
-            cells = grid.cells[at[0]][at[1]]
-            lower, upper = cells.parted((last[at] + other[at]) // 2)
-            return grid.replaced({at: lower}), grid.replaced({at: upper})
-    return None

@@ -71,6 +71,8 @@ class Part:
     """The cheapest chains so far."""
     lines: tuple[Line, ...] = NOTHING
     """What is proven of it, or of a part that it was in."""
+    floored: bool = False
+    """Whether what it costs before anything is known of its tiles is in its bound."""
     settled: bool = False
     """Whether it cannot be improved at the prices it was last looked at."""
 

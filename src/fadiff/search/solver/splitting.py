@@ -1,0 +1,95 @@
+"""A part of a layer's mappings in smaller ones: around its cheapest tile, or between two chains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise, product
+from math import ceil, inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fadiff.search.solver.chain import Room
+from fadiff.search.solver.grid import Cells
+from fadiff.search.solver.parts import Part
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from fadiff.search.solver.chain import Way
+    from fadiff.search.solver.grid import Grid
+    from fadiff.search.solver.parts import Seen, Tile
+    from fadiff.search.solver.place import Place
+
+Better = Sequence[tuple[Part, float]]
+"""Parts that take the place of one, with what each costs at least."""
+MOST_ROOMS = 6
+"""Rooms that buffers leave under different tiles and that are told apart in one walk."""
+
+
+def taken_bytes(place: Place, tile: Tile, tiles: Tile, size: Sequence[int], bits: int) -> Float[np.ndarray, "*cells"]:
+    """Bytes of the buffers beside a layer at least, by cell of its tile."""
+    taken = np.empty([len(cells) for cells in tiles])
+    for at in product(*(range(len(cells)) for cells in tiles)):
+        ends = zip(tile, tiles, at, strict=True)
+        one = [Cells((max(c.low[0], cells.low[i]),), (min(c.high[0], cells.high[i]),)) for c, cells, i in ends]
+        taken[at] = place.least_bytes(one, size, bits)
+    return taken
+
+
+def rooms_left(bytes_: float, taken: Float[np.ndarray, "*cells"]) -> list[Room]:
+    """What is left of some bytes, where buffers of about the same size count as the smallest of them."""
+    levels = np.unique(taken)
+    ends = pairwise([*levels[:: ceil(len(levels) / MOST_ROOMS)].tolist(), inf])
+    return [Room(bytes_ - low, (taken >= low) & (taken < high)) for low, high in ends]
+
+
+def split_tile(part: Part, way: Way, wider: float, enough: float) -> Better:
+    """A part without the cheapest tile, that tile's own part, and what each costs; none where the tile is known well.
+
+    Tiles are the extents at which ways end, so what the cheapest way to each cell costs is known, as far as ways were
+    followed. Where a cell is all there is, it is cut in two.
+    """
+    ratios = [cell.high[0] / cell.low[0] for cell in part.tile]
+    least, found = np.minimum(way.values, enough), list[tuple[Part, float]]()
+    at, tile = np.unravel_index(int(least.argmin()), least.shape), list(part.tile)
+    for d in sorted(range(8), key=lambda d: -ratios[d]):
+        cells, here = way.cells[d], int(at[d])
+        if ratios[d] <= wider or len(cells) == 1:
+            continue
+        low, high = tile[d].low[0], tile[d].high[0]
+
+        def within(first: int, last: int, low: int = low, high: int = high, cells: Cells = cells) -> Cells:
+            return Cells((max(low, cells.low[first]),), (min(high, cells.high[last]),))
+
+        for first, last in ((0, here - 1), (here + 1, len(cells) - 1)):
+            if first <= last:
+                tile[d] = within(first, last)
+                value = float(least.take(range(first, last + 1), axis=d).min())
+                found.append((replace(part, tile=tuple(tile), cuts=()), value))
+        tile[d] = within(here, here)
+        least = least.take([here], axis=d)
+    if found:
+        return [*found, (replace(part, tile=tuple(tile), cuts=()), float(least.min()))]
+    d = int(np.argmax(ratios))
+    if ratios[d] <= wider:
+        return []
+    halves = part.tile[d].split([0])
+    return [
+        (replace(part, tile=(*tile[:d], Cells((low,), (high,)), *tile[d + 1 :]), cuts=()), 0.0)
+        for low, high in zip(halves.low, halves.high, strict=True)
+    ]
+
+
+def part_between(grid: Grid, cuts: Sequence[Seen]) -> tuple[Grid, Grid] | None:
+    """The grid in two, between the last chain and the latest that differs from it, where they differ most."""
+    last = cuts[-1].extents
+    for other in (cut.extents for cut in reversed(cuts[:-1])):
+        apart = {at: abs(last[at] - cell) for at, cell in other.items() if at[0] > 0 and last.get(at, cell) != cell}
+        if apart:
+            at = max(apart, key=lambda one: (apart[one], -one[0]))
+            cells = grid.cells[at[0]][at[1]]
+            lower, upper = cells.parted((last[at] + other[at]) // 2)
+            return grid.replaced({at: lower}), grid.replaced({at: upper})
+    return None
