@@ -1,0 +1,265 @@
+"""Mappings of Timeloop, read onto a machine of ours: files that were exported, and what Timeloop writes.
+
+A mapping names its levels. They are nodes of the machine, by their own names or as an export calls them; a spatial
+entry names the axis, the level above the fan-out, or ``inter_NAME_spatial``, what the front end puts above NAME.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fadiff.errors import FadiffError
+from fadiff.export.exported import LAYERS, folder_names
+from fadiff.export.timeloop import TENSOR_NAMES, level_names, remainders
+from fadiff.files import FileError, Strict, parse, read_text, validate
+from fadiff.hardware import Axis, Machine, Memory
+from fadiff.schedule import Group, Schedule
+from fadiff.schedule import Mapping as LayerMapping
+from fadiff.workload import DIMS, Dims, Layer, Workload
+from fadiff.workload.names import listed
+
+FILES = ("mapping.yaml", "*map.yaml")
+"""Files of a layer's folder that hold its mapping: an exported one, and what Timeloop calls its own."""
+_FACTOR = re.compile(r"\s*,?\s*([A-Za-z]+)\s*=?\s*(\d+)(?:,(\d+))?")
+
+
+class Directive(Strict):
+    """One entry of a mapping."""
+
+    target: str
+    type: Literal["temporal", "spatial", "datatype", "dataspace", "bypass"]
+    factors: str | list[str] = ""
+    permutation: str | list[str] = ""
+    split: int | None = None
+    keep: list[str] = Field(default=[])
+    bypass: list[str] = Field(default=[])
+
+
+class MappingFile(BaseModel):
+    """A file with a mapping; what else is in it is for others."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+    mapping: list[Directive]
+
+
+def read_mappings(place: Path | str, workload: Workload, machine: Machine) -> Schedule:
+    """A schedule of single layers from Timeloop's mappings: a folder that was exported, one with a folder for each
+    layer, or the file of a network's only layer. Whether it is legal is for the caller to check.
+    """
+    place = Path(place)
+    macs = [layer for layer in workload.layers if layer.is_mac]
+    if place.is_dir():
+        files = _files_in(place, workload)
+    elif len(macs) == 1:
+        files = {macs[0].name: place}
+    else:
+        told = listed([layer.name for layer in macs])
+        raise FileError(
+            f"{place}: one file maps one layer, and {workload.name} has {len(macs)} ({told}): name a folder"
+        )
+    mappings = {name: _read(file, workload[name], machine) for name, file in files.items()}
+    groups = tuple(Group((layer.name,)) for layer in workload.layers)
+    return Schedule(workload, machine, groups, mappings, {"method": "import-mapping", "from": "timeloop"})
+
+
+def _files_in(folder: Path, workload: Workload) -> dict[str, Path]:
+    """The file of each MAC layer."""
+    root = folder if (folder / LAYERS).is_dir() else None
+    found: dict[str, Path] = {}
+    for name, path in folder_names(workload).items():
+        place = folder / path if root else folder / path.removeprefix(f"{LAYERS}/")
+        files = sorted({file for pattern in FILES for file in place.glob(pattern)})
+        if not files:
+            raise FileError(f"{place}: there is no mapping of {name!r} ({' or '.join(FILES)}): put one there")
+        if len(files) > 1:
+            raise FileError(f"{place}: {files[0].name} and {files[1].name} both map {name!r}: keep one of them")
+        found[name] = files[0]
+    return found
+
+
+def _read(file: Path, layer: Layer, machine: Machine) -> LayerMapping:
+    data = parse(read_text(file), str(file))
+    if isinstance(data, dict) and "mapping" not in data:
+        raise FileError(f"{file}: there is no key mapping: is this a mapping of Timeloop?")
+    model = validate(MappingFile, data, str(file), lambda key: "nothing of the kind is known here: remove it")
+    try:
+        return mapping_from(model.mapping, layer, machine)
+    except FadiffError as error:
+        raise FileError(f"{file}: {error}") from None
+
+
+def mapping_from(directives: Sequence[Directive], layer: Layer, machine: Machine) -> LayerMapping:
+    """A layer's mapping from the entries of Timeloop's."""
+    levels, dims = _Levels(machine), _dims(directives, layer)
+    factors = {node.name: dict.fromkeys(DIMS, (1, 1)) for node in machine.nodes}
+    orders: dict[str, str] = {}
+    for directive in directives:
+        where = f"{directive.type} of {directive.target}"
+        if directive.type in ("datatype", "dataspace", "bypass"):
+            _check_keeps(levels, directive, where)
+            continue
+        given = _loops(directive, dims, layer, where)
+        order = _permutation(directive, dims, where)
+        if directive.type == "temporal":
+            memory = levels.memory(directive.target)
+            if memory is None:
+                if any(end > 1 for end, _ in given.values()):
+                    raise FadiffError(f"{where}: no memory is there, so no loop can run: move its factors")
+                continue
+            factors[memory.name].update(given)
+            rest = [dim for dim in DIMS if dim not in order]
+            orders[memory.name] = "".join([*order, *rest])[::-1]
+        else:
+            for axis, lanes in _spread(levels.axes(directive.target), order, directive.split, given, where):
+                factors[axis.name].update(lanes)
+    return _whole(machine, layer, factors, orders)
+
+
+def _whole(
+    machine: Machine,
+    layer: Layer,
+    factors: Mapping[str, Mapping[str, tuple[int, int]]],
+    orders: Mapping[str, str],
+) -> LayerMapping:
+    """The mapping, once its factors and remainders make the layer's sizes."""
+    given = [factors[node.name] for node in machine.nodes]
+    for dim, size in layer.dims._asdict().items():
+        last = 0
+        for of_node in given:
+            end, remainder = of_node[dim]
+            last = last * end + remainder - 1
+        if last + 1 != size:
+            raise FadiffError(f"the factors of {dim} make {last + 1}, but {layer.name!r} has {size}: correct them")
+    ends = {node.name: Dims(**{d: f for d, (f, _) in factors[node.name].items()}) for node in machine.nodes}
+    mapping = LayerMapping.of(machine, ends, orders)
+    # A loop that is cut every time it runs is a shorter one.
+    runs = remainders(layer.dims, mapping)
+    outermost = dict.fromkeys(DIMS, True)
+    shortened: list[Dims] = []
+    for of_node, until in zip(mapping.factors, runs, strict=True):
+        shortened.append(Dims(*(u if outermost[d] else f for d, f, u in zip(DIMS, of_node, until, strict=True))))
+        outermost = {d: outermost[d] and f == 1 for d, f in zip(DIMS, shortened[-1], strict=True)}
+    return LayerMapping(tuple(shortened), mapping.orders)
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """The machine's nodes by what a mapping may call them."""
+
+    machine: Machine
+
+    def memory(self, target: str) -> Memory | None:
+        """The memory of a name; None for a level above an axis."""
+        node = self._node(target)
+        return node if isinstance(node, Memory) else None
+
+    def axes(self, target: str) -> list[Axis]:
+        """The axes that a level fans out over, outermost first."""
+        node, nodes = self._node(target), self.machine.nodes
+        if isinstance(node, Axis):
+            return [node]
+        here = self.machine.number[node.name]
+        if target.startswith("inter_"):
+            above = takewhile(lambda one: isinstance(one, Axis), reversed(nodes[:here]))
+            return [one for one in above if isinstance(one, Axis)][::-1]
+        below = takewhile(lambda one: isinstance(one, Axis), nodes[here + 1 :])
+        return [one for one in below if isinstance(one, Axis)]
+
+    def _node(self, target: str) -> Memory | Axis:
+        names = level_names(self.machine)
+        fan_out = re.fullmatch(r"inter_(.+)_spatial", target)
+        for node in self.machine.nodes:
+            if target in (node.name, names[node.name]) or (fan_out and fan_out[1] == node.name):
+                return node
+        told = ", ".join(node.name for node in self.machine.nodes)
+        raise FadiffError(f"target {target!r} is no node of {self.machine.name}: its nodes are {told}")
+
+
+def _texts(given: str | list[str]) -> str:
+    return given if isinstance(given, str) else " ".join(given)
+
+
+def _dims(directives: Sequence[Directive], layer: Layer) -> dict[str, str]:
+    """Our dim for each letter of a mapping: M is K; where G is not spoken of, the channel of a depthwise layer is G."""
+    spoken = "".join(_texts(d.factors) + _texts(d.permutation) for d in directives)
+    depthwise = layer.dims.G > 1 and layer.dims.K == 1 and "G" not in spoken
+    return {dim: dim for dim in DIMS} | ({"K": "G", "M": "G"} if depthwise else {"M": "K"})
+
+
+def _dim(letter: str, dims: Mapping[str, str], where: str) -> str:
+    if letter not in dims:
+        raise FadiffError(f"{where}: dim {letter!r} is unknown: use {', '.join(DIMS)}, or M for K")
+    return dims[letter]
+
+
+def _loops(directive: Directive, dims: Mapping[str, str], layer: Layer, where: str) -> dict[str, tuple[int, int]]:
+    """Factors by dim, each with how far its loop runs the last time."""
+    text, found = _texts(directive.factors).split("#")[0].strip(), dict[str, tuple[int, int]]()
+    place = 0
+    while place < len(text):
+        match = _FACTOR.match(text, place)
+        if match is None:
+            raise FadiffError(f"{where}: factors {text[place:]!r} are not of the form P=4 or P=4,3: correct them")
+        place = match.end()
+        dim = _dim(match[1], dims, where)
+        if dim in found:
+            raise FadiffError(f"{where}: {dim} has two factors: keep one")
+        # Timeloop reads 0 as the whole dim.
+        end = int(match[2]) or getattr(layer.dims, dim)
+        remainder = int(match[3] or end)
+        if not 1 <= remainder <= end:
+            raise FadiffError(f"{where}: {dim} runs to {remainder} of {end} the last time: give 1 to {end}")
+        found[dim] = (end, remainder)
+    return found
+
+
+def _permutation(directive: Directive, dims: Mapping[str, str], where: str) -> list[str]:
+    """Dims from inner to outer, as far as they are given."""
+    names = re.findall(r"[A-Za-z]", _texts(directive.permutation))
+    order = [_dim(name, dims, where) for name in names]
+    if len(set(order)) < len(order):
+        raise FadiffError(f"{where}: permutation {''.join(names)!r} names a dim twice: name each once")
+    return order
+
+
+def _spread(
+    axes: Sequence[Axis], order: Sequence[str], split: int | None, given: Mapping[str, tuple[int, int]], where: str
+) -> Iterator[tuple[Axis, dict[str, tuple[int, int]]]]:
+    """Factors by axis: of two, the first takes the dims before the split (Timeloop's X), the second those after."""
+    running = {dim: loop for dim, loop in given.items() if loop[0] > 1}
+    if not running:
+        return
+    if not axes or len(axes) > 2:
+        raise FadiffError(f"{where}: {len(axes)} axes lie there: name the axis that its factors are of")
+    x = len(order) if split is None or len(axes) == 1 else split
+    placed = {dim: i for i, dim in enumerate(order)}
+    parts: tuple[dict[str, tuple[int, int]], ...] = ({}, {})
+    for dim, loop in running.items():
+        parts[placed.get(dim, len(order)) >= x if len(axes) > 1 else 0][dim] = loop
+    yield from zip(axes, parts, strict=False)
+
+
+def _check_keeps(levels: _Levels, directive: Directive, where: str) -> None:
+    """A level keeps what the machine's memory keeps: else the counts would be those of another machine."""
+    memory = levels.memory(directive.target)
+    keeps = "" if memory is None else memory.keeps
+    for names, wanted in ((directive.keep, True), (directive.bypass, False)):
+        for name in names:
+            tensor = next((t for t, long in TENSOR_NAMES.items() if name in (t, long)), None)
+            if tensor is None:
+                known = ", ".join(TENSOR_NAMES.values())
+                raise FadiffError(f"{where}: tensor {name!r} is unknown: use {known}")
+            if (tensor in keeps) is not wanted:
+                does = "does not keep" if wanted else "keeps"
+                says = "keeps" if wanted else "bypasses"
+                raise FadiffError(
+                    f"{where}: it {says} {name}, but {directive.target} of {levels.machine.name} {does} them: "
+                    "write a hardware file whose memories keep the same"
+                )
