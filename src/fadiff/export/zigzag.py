@@ -163,7 +163,7 @@ def mapping_of(machine: Machine, layer: Layer, mapping: Mapping) -> dict[str, An
     for dimension, axis in zip(_dimensions(machine), machine.structure.axes, strict=False):
         lanes = {dim: factor for dim, factor in zip(DIMS, mapping.factors[axis], strict=True) if factor > 1}
         spatial[dimension] = [f"{DIM_NAMES[dim]}, {factor}" for dim, factor in (lanes or {"K": 1}).items()]
-    told: dict[str, Any] = {"name": layer.name, "spatial_mapping": spatial or {"D1": ["K, 1"]}}
+    told: dict[str, Any] = {"name": "default", "spatial_mapping": spatial or {"D1": ["K, 1"]}}
     if not _untold(machine, layer, mapping):
         told["temporal_ordering"] = [[DIM_NAMES[dim], factor] for dim, factor in _loops(machine, mapping)]
     return {**told, "memory_operand_links": dict(OPERANDS)}
