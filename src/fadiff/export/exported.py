@@ -59,14 +59,14 @@ def dump(data: object) -> str:
     return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
 
 
-def plain_names(names: Iterable[str], taken: Iterable[str] = (), signs: str = r"\w") -> dict[str, str]:
+def plain_names(names: Iterable[str], taken: Iterable[str] = (), signs: str = r"\w") -> list[str]:
     """Each name in plain signs, at most `NAME_LENGTH` of them: all different, also where case does not count.
 
     >>> plain_names(["l1.conv", "l1/conv", "relu 6"])
-    {'l1.conv': 'l1_conv', 'l1/conv': 'l1_conv_2', 'relu 6': 'relu_6'}
+    ['l1_conv', 'l1_conv_2', 'relu_6']
     """
     used = {name.casefold() for name in taken}
-    found: dict[str, str] = {}
+    found: list[str] = []
     for name in names:
         plain = re.sub(rf"[^{signs}]", "_", name, flags=re.ASCII)[:NAME_LENGTH]
         numbered, turn = plain, 1
@@ -74,14 +74,14 @@ def plain_names(names: Iterable[str], taken: Iterable[str] = (), signs: str = r"
             turn += 1
             numbered = f"{plain}_{turn}"
         used.add(numbered.casefold())
-        found[name] = numbered
+        found.append(numbered)
     return found
 
 
 def folder_names(of: Schedule | Workload) -> dict[str, str]:
     """The folder of each MAC layer."""
     names = [layer.name for layer in of.layers if layer.is_mac]
-    return {name: f"{LAYERS}/{plain}" for name, plain in plain_names(names, signs=r"\w-").items()}
+    return {name: f"{LAYERS}/{plain}" for name, plain in zip(names, plain_names(names, signs=r"\w-"), strict=True)}
 
 
 def readme(title: str, how: str, schedule: Schedule, remarks: Sequence[Remark]) -> str:

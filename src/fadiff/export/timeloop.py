@@ -58,10 +58,9 @@ def to_timeloop(schedule: Schedule) -> Exported:
 
 
 def level_names(machine: Machine) -> dict[str, str]:
-    """What Timeloop calls each node: its name in plain signs; the level above an axis fans out over it."""
-    plain = plain_names((node.name for node in machine.nodes), (MULTIPLIERS, TOP))
-    return {node.name: f"inter_{plain[node.name]}_spatial" if isinstance(node, Axis) else plain[node.name]
-            for node in machine.nodes}  # fmt: skip
+    """What Timeloop calls each node: its name in plain signs; an axis is the level that fans out over its lanes."""
+    wanted = (f"inter_{node.name}_spatial" if isinstance(node, Axis) else node.name for node in machine.nodes)
+    return dict(zip(machine.number, plain_names(wanted, (MULTIPLIERS, TOP)), strict=True))
 
 
 def architecture(machine: Machine) -> dict[str, Any]:
@@ -125,7 +124,8 @@ def energies(machine: Machine) -> dict[str, Any]:
 
 
 def _table(name: str, lanes: int, actions: Mapping[str, float]) -> dict[str, Any]:
-    told = [{"name": action, "arguments": {}, "energy": energy_pj} for action, energy_pj in actions.items()]
+    none: dict[str, float] = {}
+    told = [{"name": action, "arguments": none, "energy": energy_pj} for action, energy_pj in actions.items()]
     return {"name": f"{TOP}.{name}[1..{lanes}]", "actions": told}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,6 +49,13 @@ class MappingFile(BaseModel):
     mapping: list[Directive]
 
 
+class Loop(NamedTuple):
+    """A loop of a mapping: its trips, and how many it makes when every loop outside is in its last one."""
+
+    trips: int = 1
+    last: int = 1
+
+
 def read_mappings(place: Path | str, workload: Workload, machine: Machine) -> Schedule:
     """A schedule of single layers from Timeloop's mappings: a folder that was exported, one with a folder for each
     layer, or the file of a network's only layer. Whether it is legal is for the caller to check.
@@ -61,9 +68,7 @@ def read_mappings(place: Path | str, workload: Workload, machine: Machine) -> Sc
         files = {macs[0].name: place}
     else:
         told = listed([layer.name for layer in macs])
-        raise FileError(
-            f"{place}: one file maps one layer, and {workload.name} has {len(macs)} ({told}): name a folder"
-        )
+        raise FileError(f"{place}: a file maps one layer, {workload.name} has {len(macs)} ({told}): name a folder")
     mappings = {name: _read(file, workload[name], machine) for name, file in files.items()}
     groups = tuple(Group((layer.name,)) for layer in workload.layers)
     return Schedule(workload, machine, groups, mappings, {"method": "import-mapping", "from": "timeloop"})
@@ -71,10 +76,10 @@ def read_mappings(place: Path | str, workload: Workload, machine: Machine) -> Sc
 
 def _files_in(folder: Path, workload: Workload) -> dict[str, Path]:
     """The file of each MAC layer."""
-    root = folder if (folder / LAYERS).is_dir() else None
+    exported = (folder / LAYERS).is_dir()
     found: dict[str, Path] = {}
     for name, path in folder_names(workload).items():
-        place = folder / path if root else folder / path.removeprefix(f"{LAYERS}/")
+        place = folder / (path if exported else path.removeprefix(f"{LAYERS}/"))
         files = sorted({file for pattern in FILES for file in place.glob(pattern)})
         if not files:
             raise FileError(f"{place}: there is no mapping of {name!r} ({' or '.join(FILES)}): put one there")
@@ -85,10 +90,12 @@ def _files_in(folder: Path, workload: Workload) -> dict[str, Path]:
 
 
 def _read(file: Path, layer: Layer, machine: Machine) -> LayerMapping:
-    data = parse(read_text(file), str(file))
+    data = cast("object", parse(read_text(file), str(file)))
     if isinstance(data, dict) and "mapping" not in data:
         raise FileError(f"{file}: there is no key mapping: is this a mapping of Timeloop?")
-    model = validate(MappingFile, data, str(file), lambda key: "nothing of the kind is known here: remove it")
+    model = validate(
+        MappingFile, cast("object", data), str(file), lambda key: "nothing of the kind is known here: remove it"
+    )
     try:
         return mapping_from(model.mapping, layer, machine)
     except FadiffError as error:
@@ -98,10 +105,12 @@ def _read(file: Path, layer: Layer, machine: Machine) -> LayerMapping:
 def mapping_from(directives: Sequence[Directive], layer: Layer, machine: Machine) -> LayerMapping:
     """A layer's mapping from the entries of Timeloop's."""
     levels, dims = _Levels(machine), _dims(directives, layer)
-    factors = {node.name: dict.fromkeys(DIMS, (1, 1)) for node in machine.nodes}
+    factors = {node.name: dict.fromkeys(DIMS, Loop()) for node in machine.nodes}
     orders: dict[str, str] = {}
-    for directive in directives:
+    for i, directive in enumerate(directives):
         where = f"{directive.type} of {directive.target}"
+        if any((d.type, d.target) == (directive.type, directive.target) for d in directives[:i]):
+            raise FadiffError(f"{where}: it is given twice: keep one")
         if directive.type in ("datatype", "dataspace", "bypass"):
             _check_keeps(levels, directive, where)
             continue
@@ -110,7 +119,7 @@ def mapping_from(directives: Sequence[Directive], layer: Layer, machine: Machine
         if directive.type == "temporal":
             memory = levels.memory(directive.target)
             if memory is None:
-                if any(end > 1 for end, _ in given.values()):
+                if any(loop.trips > 1 for loop in given.values()):
                     raise FadiffError(f"{where}: no memory is there, so no loop can run: move its factors")
                 continue
             factors[memory.name].update(given)
@@ -125,7 +134,7 @@ def mapping_from(directives: Sequence[Directive], layer: Layer, machine: Machine
 def _whole(
     machine: Machine,
     layer: Layer,
-    factors: Mapping[str, Mapping[str, tuple[int, int]]],
+    factors: Mapping[str, Mapping[str, Loop]],
     orders: Mapping[str, str],
 ) -> LayerMapping:
     """The mapping, once its factors and remainders make the layer's sizes."""
@@ -133,12 +142,11 @@ def _whole(
     for dim, size in layer.dims._asdict().items():
         last = 0
         for of_node in given:
-            end, remainder = of_node[dim]
-            last = last * end + remainder - 1
+            last = last * of_node[dim].trips + of_node[dim].last - 1
         if last + 1 != size:
             raise FadiffError(f"the factors of {dim} make {last + 1}, but {layer.name!r} has {size}: correct them")
-    ends = {node.name: Dims(**{d: f for d, (f, _) in factors[node.name].items()}) for node in machine.nodes}
-    mapping = LayerMapping.of(machine, ends, orders)
+    trips = {node: Dims(**{dim: loop.trips for dim, loop in loops.items()}) for node, loops in factors.items()}
+    mapping = LayerMapping.of(machine, trips, orders)
     # A loop that is cut every time it runs is a shorter one.
     runs = remainders(layer.dims, mapping)
     outermost = dict.fromkeys(DIMS, True)
@@ -156,29 +164,31 @@ class _Levels:
     machine: Machine
 
     def memory(self, target: str) -> Memory | None:
-        """The memory of a name; None for a level above an axis."""
-        node = self._node(target)
-        return node if isinstance(node, Memory) else None
+        """The memory of a name; None for a level that only fans out."""
+        node, fans_out = self._node(target)
+        return node if isinstance(node, Memory) and not fans_out else None
 
     def axes(self, target: str) -> list[Axis]:
-        """The axes that a level fans out over, outermost first."""
-        node, nodes = self._node(target), self.machine.nodes
+        """The axes that a level fans out over, outermost first: itself, those above what it fans out to, or below."""
+        node, fans_out = self._node(target)
         if isinstance(node, Axis):
             return [node]
-        here = self.machine.number[node.name]
-        if target.startswith("inter_"):
-            above = takewhile(lambda one: isinstance(one, Axis), reversed(nodes[:here]))
-            return [one for one in above if isinstance(one, Axis)][::-1]
-        below = takewhile(lambda one: isinstance(one, Axis), nodes[here + 1 :])
-        return [one for one in below if isinstance(one, Axis)]
+        here, nodes = self.machine.number[node.name], self.machine.nodes
+        next_ones = reversed(nodes[:here]) if fans_out else nodes[here + 1 :]
+        found = [one for one in takewhile(lambda one: isinstance(one, Axis), next_ones) if isinstance(one, Axis)]
+        return found[::-1] if fans_out else found
 
-    def _node(self, target: str) -> Memory | Axis:
-        names = level_names(self.machine)
+    def _node(self, target: str) -> tuple[Memory | Axis, bool]:
+        """A node, and whether the name is that of a level above it."""
+        by_level = {level: self.machine.nodes[i] for i, level in enumerate(level_names(self.machine).values())}
+        by_name = {node.name: node for node in self.machine.nodes}
         fan_out = re.fullmatch(r"inter_(.+)_spatial", target)
-        for node in self.machine.nodes:
-            if target in (node.name, names[node.name]) or (fan_out and fan_out[1] == node.name):
-                return node
-        told = ", ".join(node.name for node in self.machine.nodes)
+        for names in (by_level, by_name):
+            if target in names:
+                return names[target], False
+            if fan_out and fan_out[1] in names:
+                return names[fan_out[1]], True
+        told = ", ".join(by_name)
         raise FadiffError(f"target {target!r} is no node of {self.machine.name}: its nodes are {told}")
 
 
@@ -199,24 +209,26 @@ def _dim(letter: str, dims: Mapping[str, str], where: str) -> str:
     return dims[letter]
 
 
-def _loops(directive: Directive, dims: Mapping[str, str], layer: Layer, where: str) -> dict[str, tuple[int, int]]:
+def _loops(directive: Directive, dims: Mapping[str, str], layer: Layer, where: str) -> dict[str, Loop]:
     """Factors by dim, each with how far its loop runs the last time."""
-    text, found = _texts(directive.factors).split("#")[0].strip(), dict[str, tuple[int, int]]()
+    text, found = _texts(directive.factors).split("#")[0].strip(), dict[str, Loop]()
     place = 0
     while place < len(text):
         match = _FACTOR.match(text, place)
         if match is None:
-            raise FadiffError(f"{where}: factors {text[place:]!r} are not of the form P=4 or P=4,3: correct them")
+            raise FadiffError(
+                f"{where}: factors {text[place:].strip()!r} are not of the form P=4 or P=4,3: correct them"
+            )
         place = match.end()
         dim = _dim(match[1], dims, where)
         if dim in found:
             raise FadiffError(f"{where}: {dim} has two factors: keep one")
         # Timeloop reads 0 as the whole dim.
-        end = int(match[2]) or getattr(layer.dims, dim)
-        remainder = int(match[3] or end)
-        if not 1 <= remainder <= end:
-            raise FadiffError(f"{where}: {dim} runs to {remainder} of {end} the last time: give 1 to {end}")
-        found[dim] = (end, remainder)
+        trips = int(match[2]) or getattr(layer.dims, dim)
+        last = int(match[3] or trips)
+        if not 1 <= last <= trips:
+            raise FadiffError(f"{where}: {dim} runs to {last} of {trips} the last time: give 1 to {trips}")
+        found[dim] = Loop(trips, last)
     return found
 
 
@@ -230,17 +242,17 @@ def _permutation(directive: Directive, dims: Mapping[str, str], where: str) -> l
 
 
 def _spread(
-    axes: Sequence[Axis], order: Sequence[str], split: int | None, given: Mapping[str, tuple[int, int]], where: str
-) -> Iterator[tuple[Axis, dict[str, tuple[int, int]]]]:
+    axes: Sequence[Axis], order: Sequence[str], split: int | None, given: Mapping[str, Loop], where: str
+) -> Iterator[tuple[Axis, dict[str, Loop]]]:
     """Factors by axis: of two, the first takes the dims before the split (Timeloop's X), the second those after."""
-    running = {dim: loop for dim, loop in given.items() if loop[0] > 1}
+    running = {dim: loop for dim, loop in given.items() if loop.trips > 1}
     if not running:
         return
     if not axes or len(axes) > 2:
         raise FadiffError(f"{where}: {len(axes)} axes lie there: name the axis that its factors are of")
     x = len(order) if split is None or len(axes) == 1 else split
     placed = {dim: i for i, dim in enumerate(order)}
-    parts: tuple[dict[str, tuple[int, int]], ...] = ({}, {})
+    parts: tuple[dict[str, Loop], ...] = ({}, {})
     for dim, loop in running.items():
         parts[placed.get(dim, len(order)) >= x if len(axes) > 1 else 0][dim] = loop
     yield from zip(axes, parts, strict=False)

@@ -65,7 +65,7 @@ def to_zigzag(schedule: Schedule) -> Exported:
 
 def accelerator(machine: Machine) -> dict[str, Any]:
     """The memories, innermost first, each with the dimensions that it serves: the axes further in."""
-    names = plain_names((memory.name for memory in machine.memories), signs=r"\w")
+    names = dict(zip(machine.memories, plain_names(memory.name for memory in machine.memories), strict=True))
     sizes = [axis.size for axis in machine.axes] or [1]
     return {
         "name": machine.name,
@@ -75,7 +75,7 @@ def accelerator(machine: Machine) -> dict[str, Any]:
             "dimensions": _dimensions(machine),
             "sizes": sizes,
         },
-        "memories": {names[memory.name]: _memory(machine, memory) for memory in reversed(machine.memories)},
+        "memories": {names[memory]: _memory(machine, memory) for memory in reversed(machine.memories)},
     }
 
 
@@ -119,7 +119,7 @@ def _ports(machine: Machine, memory: Memory) -> list[dict[str, Any]]:
     if memory.words_per_cycle is not None:
         bits = _bits_per_cycle(memory, memory.words_per_cycle)
         return [_port("rw_port_1", "read_write", bits, ways["read"] + ways["write"])]
-    lanes = prod(machine.nodes[axis].size for axis in machine.structure.axes if axis > place)  # pyright: ignore[reportAttributeAccessIssue]
+    lanes = machine.peak_macs // machine.instances(place)
     enough = lanes * max(machine.bits.W, machine.bits.I, machine.bits.sums) * len(memory.keeps)
     rates = {"read": memory.read_words_per_cycle, "write": memory.write_words_per_cycle}
     return [
@@ -194,22 +194,27 @@ def _untold(machine: Machine, layer: Layer, mapping: Mapping) -> list[str]:
 
 def _of_machine(machine: Machine) -> Iterator[Remark]:
     for memory in machine.memories:
-        for rate in (memory.words_per_cycle, memory.read_words_per_cycle, memory.write_words_per_cycle):
-            if rate is not None and _bits_per_cycle(memory, rate) != rate * memory.word_bits:
-                yield Remark(
-                    None, f"{memory.name} moves {rate * memory.word_bits:g} bits a cycle: told as a whole number"
-                )
+        for words in (memory.words_per_cycle, memory.read_words_per_cycle, memory.write_words_per_cycle):
+            if words is not None and _bits_per_cycle(memory, words) != words * memory.word_bits:
+                bits = f"{words * memory.word_bits:g} bits a cycle"
+                yield Remark(None, f"{memory.name} moves {bits}: the files say a whole number")
 
 
 def _of_layers(schedule: Schedule) -> Iterator[Remark]:
     machine, examined = schedule.machine, Examined(schedule)
     bits, home = machine.bits, machine.structure.home("O")
     for layer, mapping in examined.mapped():
-        if untold := _untold(machine, layer, mapping):
+        untold = _untold(machine, layer, mapping)
+        if untold:
             why = f"loops over {', '.join(untold)} are cut at their end"
             yield Remark(layer.name, f"{why}: the order of loops is left out, and ZigZag looks for one")
         elif any(True for _ in _loops(machine, mapping)):
             yield Remark(layer.name, "which memory each loop belongs to is left out: ZigZag decides by what has room")
+        made = [prod(factors) for factors in zip(*mapping.factors, strict=True)]
+        cut = [d for d, size, found in zip(DIMS, layer.dims, made, strict=True) if found != size and d not in untold]
+        if cut:
+            idle = f"not all lanes over {', '.join(cut)} are in use the last time"
+            yield Remark(layer.name, f"{idle}: ZigZag counts with a fraction of a lane, used every time", lost=False)
         if home is not None and bits.spilled != bits.sums and examined.unfinished(home, layer.name) > 0:
             to = f"{machine.memories[0].name} with {bits.spilled} bits"
             yield Remark(layer.name, f"unfinished sums go to {to}: they count as values of {bits.sums}")
