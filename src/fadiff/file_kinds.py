@@ -21,7 +21,7 @@ _IMPORTED = "fadiff import, fadiff show and fadiff optimize read it"
 _USE = {
     NETWORK: "fadiff show and fadiff optimize read it",
     HARDWARE: "give it after --hardware",
-    SCHEDULE: "fadiff evaluate, verify, bound, report and plot read it",
+    SCHEDULE: "fadiff evaluate, verify, bound, report, plot and export read it",
     TRACE: "give it after --trace, with its schedule",
     ONNX_MODEL: _IMPORTED,
     TORCH_PROGRAM: _IMPORTED,

@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
+from fadiff.analysis.breakdown import breakdown
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.evaluate import File
 from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
-from fadiff.cli.tables import console, microjoules, short, table
+from fadiff.cli.summary import totals_table
+from fadiff.cli.tables import console, table
 from fadiff.cost import load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.export import Remark, read_mappings
@@ -101,5 +103,5 @@ def import_mapping(
     check_outputs((output,), (place, model, hardware))
     workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     evaluation = save_schedule(output, read_mappings(place, workload, load_machine(hardware)))
-    told = f"{microjoules(evaluation.energy_pj)}, {short(evaluation.cycles)} cycles"
-    console().print(f"Written to {output}: {len(workload.layers)} layers, {told}. Next: fadiff evaluate {output}")
+    console().print(totals_table(breakdown(evaluation)))
+    console().print(f"Written to {output}. Next: fadiff evaluate {output} --layers")
