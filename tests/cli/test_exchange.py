@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.command import answer, fadiff, refusal, schedule_file
 from fadiff.files import FileError, write_folder
@@ -86,12 +87,11 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(
 def test_a_mapping_that_breaks_a_rule_is_refused_with_the_rule(desk: Path, tmp_path: Path):
     out, again = tmp_path / "out", tmp_path / "again.json"
     assert fadiff("export", desk / "tiny.json", "--to", "timeloop", "-o", out).exit_code == 0
-    path, spatial = out / "layers" / "a" / "mapping.yaml", "inter_{}_spatial, type: spatial, factors: G=1 N=1 K={}"
-    text = path.read_text(encoding="utf-8")
-    for axis, now, then in (("cols", 8, 1), ("rows", 1, 8)):
-        assert spatial.format(axis, now) in text
-        text = text.replace(spatial.format(axis, now), spatial.format(axis, then))
-    path.write_text(text, encoding="utf-8")
+    path = out / "layers" / "a" / "mapping.yaml"
+    told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    cols, rows = (entry for entry in told["mapping"] if entry["type"] == "spatial")
+    cols["factors"], rows["factors"] = cols["factors"].replace("K=8", "K=1"), rows["factors"].replace("K=1", "K=8")
+    path.write_text(yaml.safe_dump(told), encoding="utf-8")
     sentence = refusal("import-mapping", out, "--model", desk / "net.yaml", "-H", desk / "chip.yaml", "-o", again)
     assert "spatial: a: K unrolls 8 times over rows, which takes C" in sentence
     assert not again.exists()

@@ -181,14 +181,14 @@ def mapping_of(machine: Machine, layer: Layer, mapping: LayerMapping) -> dict[st
                 directives.append({**target, "type": "datatype", "keep": [], "bypass": list(TENSOR_NAMES.values())})
                 still = {"factors": " ".join(_factors(Dims(), Dims())), "permutation": "".join(DIMS)}
                 directives.append({**target, "type": "temporal", **still})
-                spread = {"permutation": "".join(DIMS), "split": len(DIMS)}
+                # Lanes get what they want from above: Timeloop would also let them pass it on to their neighbours.
+                links = {"no_link_transfer": list(TENSOR_NAMES.values())}
+                spread = {"permutation": "".join(DIMS), "split": len(DIMS), **links}
                 directives.append({**target, "type": "spatial", **loops, **spread})
             continue
-        kept = {name: tensor in node.keeps for tensor, name in TENSOR_NAMES.items()}
-        chosen = {
-            what: [n for n, keep in kept.items() if keep is on] for what, on in (("keep", True), ("bypass", False))
-        }
-        directives.append({**target, "type": "datatype", **chosen})
+        keep = [name for tensor, name in TENSOR_NAMES.items() if tensor in node.keeps]
+        bypass = [name for name in TENSOR_NAMES.values() if name not in keep]
+        directives.append({**target, "type": "datatype", "keep": keep, "bypass": bypass})
         directives.append({**target, "type": "temporal", **loops, "permutation": next(orders)[::-1]})
     return {"mapping": directives}
 

@@ -40,6 +40,8 @@ class Directive(Strict):
     split: int | None = None
     keep: list[str] = Field(default=[])
     bypass: list[str] = Field(default=[])
+    no_link_transfer: list[str] = Field(default=[])
+    """Tensors that lanes do not pass on to each other: here they never do."""
 
 
 class MappingFile(BaseModel):
