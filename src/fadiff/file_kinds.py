@@ -10,6 +10,7 @@ NETWORK = "a network"
 HARDWARE = "a description of hardware"
 SCHEDULE = "a schedule"
 TRACE = "the trace of a search"
+MAPPING = "a mapping of Timeloop"
 MODEL = "a model from elsewhere"
 """Any of those that `fadiff import` reads."""
 ONNX_MODEL, TORCH_PROGRAM, CONFIGURATION = "an ONNX model", "a program of torch.export", "a Hugging Face configuration"
@@ -23,6 +24,7 @@ _USE = {
     HARDWARE: "give it after --hardware",
     SCHEDULE: "fadiff evaluate, verify, bound, report, plot and export read it",
     TRACE: "give it after --trace, with its schedule",
+    MAPPING: "fadiff import-mapping reads it",
     ONNX_MODEL: _IMPORTED,
     TORCH_PROGRAM: _IMPORTED,
     CONFIGURATION: _IMPORTED,
@@ -52,12 +54,14 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     (CONFIGURATION, frozenset({"model_type"})),
     (PRINTED, frozenset({"totals"})),
     (PRINTED, frozenset({"workload", "report"})),
+    (PRINTED, frozenset({"files", "remarks"})),
     (PRINTED, frozenset({"holds"})),
     (PRINTED, frozenset({"gap"})),
     (HARDWARE, frozenset({"nodes"})),
     (HARDWARE, frozenset({"rows", "cols"})),
     (TRACE, frozenset({"points"})),
     (NETWORK, frozenset({"layers"})),
+    (MAPPING, frozenset({"mapping"})),
 )
 """Keys that tell a kind, the first that are all there."""
 

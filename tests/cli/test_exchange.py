@@ -50,6 +50,15 @@ def test_a_schedule_goes_to_zigzag(desk: Path, tmp_path: Path):
     assert listed(tmp_path / "out") == ["README.md", "accelerator.yaml", *files]
 
 
+def test_other_programs_read_what_is_printed(desk: Path, tmp_path: Path):
+    printed = answer("export", desk / "tiny.json", "--to", "timeloop", "-o", tmp_path / "out")
+    assert sorted(printed["files"]) == listed(tmp_path / "out")
+    assert {"layer": "s", "text": "an add layer has no mapping: it is left out", "lost": True} in printed["remarks"]
+    place = ("--model", desk / "net.yaml", "-H", desk / "chip.yaml", "-o", tmp_path / "again.json")
+    again = answer("import-mapping", tmp_path / "out", *place)
+    assert again["totals"] == answer("evaluate", desk / "tiny.json")["totals"]
+
+
 def test_strict_refuses_what_cannot_be_told_and_writes_nothing(desk: Path, tmp_path: Path):
     sentence = refusal("export", desk / "tiny.json", "--to", "timeloop", "-o", tmp_path / "out", "--strict")
     assert "not all of it can be told to timeloop: a: of 8x8 outputs 4x4 are stored" in sentence

@@ -1,6 +1,7 @@
 """`fadiff export` and `fadiff import-mapping`: schedules for other tools, and mappings from them."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -8,10 +9,11 @@ import typer
 
 from fadiff.analysis.breakdown import breakdown
 from fadiff.cli.errors import check_outputs
-from fadiff.cli.evaluate import File
+from fadiff.cli.evaluate import File, costs_json
+from fadiff.cli.networks import Json
 from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.summary import totals_table
-from fadiff.cli.tables import console, table
+from fadiff.cli.tables import console, print_json, table
 from fadiff.cost import load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.export import Remark, read_mappings
@@ -29,6 +31,7 @@ def export(
         typer.Option("--output", "-o", metavar="DIR", help="A folder that is new or empty.", show_default=False),
     ],
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a schedule of which something is left out.")] = False,
+    json: Json = False,
 ) -> None:
     """Write a schedule as input of Timeloop or ZigZag.
 
@@ -45,10 +48,12 @@ def export(
         told = f"{exported.lost[0]}" + (f"; and {len(exported.lost) - 1} more" if len(exported.lost) > 1 else "")
         raise FadiffError(f"{file}: not all of it can be told to {to}: {told}; without --strict it is left out")
     exported.save(output)
-    out = console()
+    if json:
+        print_json({"files": list(exported.files), "remarks": [asdict(remark) for remark in exported.remarks]})
+        return
     for title, lost in (("What is not in the files", True), ("What else to know", False)):
         _print_remarks(title, [remark for remark in exported.remarks if remark.lost is lost])
-    out.print(f"Written to {output}: {len(exported.files)} files. How to use them: {output / 'README.md'}")
+    console().print(f"Written to {output}: {len(exported.files)} files. How to use them: {output / 'README.md'}")
 
 
 def _print_remarks(title: str, remarks: Sequence[Remark]) -> None:
@@ -89,19 +94,24 @@ def import_mapping(
     dim: Dims = None,
     value: Values = None,
     unfold: Unfold = False,
+    json: Json = False,
 ) -> None:
     """Read mappings of Timeloop as a schedule, each layer on its own.
 
-    The schedule is checked and priced by the model here, and all commands read it.
-    Names of levels are those of the accelerator's nodes. A level keeps what the
+    The schedule is checked and priced here, and all commands read it. Names of
+    levels are those of the accelerator's nodes. A level keeps what the
     accelerator's memory keeps. Loops over M are loops over K.
 
     Examples:
-      fadiff import-mapping timeloop --model resnet18 --hardware gemmini-large -o again.json
-      fadiff import-mapping timeloop-mapper.map.yaml --model layer.yaml -H chip.yaml -o layer.json
+      fadiff import-mapping timeloop --model resnet18 -H gemmini-large -o new.json
+      fadiff import-mapping layer.map.yaml --model layer.yaml -H chip.yaml -o new.json
     """
     check_outputs((output,), (place, model, hardware))
     workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     evaluation = save_schedule(output, read_mappings(place, workload, load_machine(hardware)))
-    console().print(totals_table(breakdown(evaluation)))
+    costs = breakdown(evaluation)
+    if json:
+        print_json(costs_json(costs))
+        return
+    console().print(totals_table(costs))
     console().print(f"Written to {output}. Next: fadiff evaluate {output} --layers")

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from fadiff.errors import FadiffError
 from fadiff.export.exported import LAYERS, folder_names
 from fadiff.export.timeloop import TENSOR_NAMES, level_names, remainders
-from fadiff.files import FileError, Strict, parse, read_text, validate
+from fadiff.file_kinds import MAPPING, read_data
+from fadiff.files import FileError, Strict, validate
 from fadiff.hardware import Axis, Machine, Memory
 from fadiff.schedule import Group, Schedule
 from fadiff.schedule import Mapping as LayerMapping
@@ -92,7 +93,7 @@ def _files_in(folder: Path, workload: Workload) -> dict[str, Path]:
 
 
 def _read(file: Path, layer: Layer, machine: Machine) -> LayerMapping:
-    data = cast("object", parse(read_text(file), str(file)))
+    data = cast("object", read_data(file, MAPPING))
     if isinstance(data, dict) and "mapping" not in data:
         raise FileError(f"{file}: there is no key mapping: is this a mapping of Timeloop?")
     model = validate(
