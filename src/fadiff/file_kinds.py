@@ -10,6 +10,7 @@ NETWORK = "a network"
 HARDWARE = "a description of hardware"
 SCHEDULE = "a schedule"
 TRACE = "the trace of a search"
+MAPPING = "a mapping of Timeloop"
 MODEL = "a model from elsewhere"
 """Any of those that `fadiff import` reads."""
 ONNX_MODEL, TORCH_PROGRAM, CONFIGURATION = "an ONNX model", "a program of torch.export", "a Hugging Face configuration"
@@ -23,8 +24,9 @@ _IMPORTED = "fadiff import, fadiff show and fadiff optimize read it"
 _USE = {
     NETWORK: "fadiff show and fadiff optimize read it",
     HARDWARE: "give it after --hardware",
-    SCHEDULE: "fadiff evaluate, verify, bound, report and plot read it",
+    SCHEDULE: "fadiff evaluate, verify, bound, report, plot and export read it",
     TRACE: "give it after --trace, with its schedule",
+    MAPPING: "fadiff import-mapping reads it",
     ONNX_MODEL: _IMPORTED,
     TORCH_PROGRAM: _IMPORTED,
     CONFIGURATION: _IMPORTED,
@@ -56,6 +58,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     (CONFIGURATION, frozenset({"model_type"})),
     (PRINTED, frozenset({"totals"})),
     (PRINTED, frozenset({"workload", "report"})),
+    (PRINTED, frozenset({"files", "remarks"})),
     (PRINTED, frozenset({"holds"})),
     (PRINTED, frozenset({"gap"})),
     (HARDWARE, frozenset({"nodes"})),
@@ -65,6 +68,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     (TIMELOOP, frozenset({"problem"})),
     (ZIGZAG, frozenset({"memories", "operational_array"})),
     (NETWORK, frozenset({"layers"})),
+    (MAPPING, frozenset({"mapping"})),
 )
 """Keys that tell a kind, the first that are all there."""
 

@@ -3,6 +3,7 @@
 import json
 import os
 import reprlib
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -197,6 +198,25 @@ def write_bytes(path: Path, data: bytes) -> None:
             path.write_bytes(data)
         else:
             _replace(Path(os.path.realpath(path)), data)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise FileError(f"{path}: it cannot be written ({reason}): choose another place") from None
+
+
+def write_folder(path: Path, files: Mapping[str, str]) -> None:
+    """Write texts by relative path into a new or empty folder, all of them or none."""
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise FileError(f"{path}: it is there already, and not an empty folder: name a new one, or remove it")
+    if not path.parent.is_dir():
+        raise FileError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fadiff-") as temporary:
+            whole = Path(temporary, "whole")
+            for name, text in files.items():
+                (whole / name).parent.mkdir(parents=True, exist_ok=True)
+                (whole / name).write_text(text, encoding="utf-8")
+            shutil.rmtree(path, ignore_errors=True)
+            os.replace(whole, path)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise FileError(f"{path}: it cannot be written ({reason}): choose another place") from None

@@ -15,6 +15,7 @@ CALLED = {
     "nodes.json": "a description of hardware",
     "tiny.json": "a schedule",
     "trace.json": "the trace of a search",
+    "map.yaml": "a mapping of Timeloop",
     "model.onnx": "an ONNX model",
     "model.pt2": "a program of torch.export",
     "config.json": "a Hugging Face configuration",
@@ -26,7 +27,10 @@ CALLED = {
     "shown.json": "what a command printed with --json",
     "evaluated.json": "what a command printed with --json",
     "verified.json": "what a command printed with --json",
+    "exported.json": "what a command printed with --json",
 }
+ONE = "one-layer.yaml"
+"""The network whose only layer a mapping may be of."""
 READERS = {
     "a network": (("show", "{}"), ("optimize", "{}"), ("bound", "{}")),
     "a description of hardware": (("hardware", "{}"), ("optimize", "resnet18", "--hardware", "{}")),
@@ -35,7 +39,9 @@ READERS = {
         ("verify", "{}"),
         ("plot", "{}", "-o", "x.png", "-f", "graph"),
         ("report", "{}"),
+        ("export", "{}", "--to", "timeloop", "-o", "x"),
     ),
+    "a mapping of Timeloop": (("import-mapping", "{}", "--model", ONE, "-H", "chip.yaml", "-o", "x.json"),),
     "the trace of a search": (("report", "tiny.json", "--trace", "{}"),),
     "a model from elsewhere": (("import", "{}"),),
 }
@@ -60,10 +66,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("shown.json", ("show", place / "net.yaml")),
         ("evaluated.json", ("evaluate", schedule)),
         ("verified.json", ("verify", schedule)),
+        ("exported.json", ("export", schedule, "--to", "zigzag", "-o", place / "zigzag")),
     ):
         write(place, name, fadiff(*command, "--json").stdout)
     write(place, "network.json", json.dumps(json.loads(schedule.read_text(encoding="utf-8"))["workload"]))
     write(place, "config.json", '{"model_type": "bert"}')
+    write(place, "map.yaml", "mapping: []\n")
+    write(
+        place, ONE, "name: one\nlayers:\n  - {name: a, kind: mac, dims: {K: 2}, inputs: [{from: null, port: input}]}\n"
+    )
     write(place, "report.html", "\n<!DOCTYPE html>\n<html></html>")
     write(place, "graph.svg", '<?xml version="1.0"?><svg/>')
     for name, start in (("graph.png", b"\x89PNG\r\n"), ("graph.pdf", b"%PDF-1.4"), ("model.onnx", b"\x08\x09")):

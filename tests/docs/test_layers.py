@@ -16,6 +16,7 @@ LAYERS = (
     ("schedule",),
     ("cost", "execute"),
     ("agreement",),
+    ("export",),
     ("search",),
     ("analysis",),
     ("report",),

@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from fadiff import __version__
-from fadiff.cli import bound, evaluate, importing, machines, networks, optimize, plot, report, reproduce, verify
+from fadiff.cli import (
+    bound,
+    evaluate,
+    exchange,
+    importing,
+    machines,
+    networks,
+    optimize,
+    plot,
+    report,
+    reproduce,
+    verify,
+)
 from fadiff.cli.errors import SentencesOnErrors
 
 app = typer.Typer(
@@ -59,9 +71,11 @@ for _command in (
     verify.verify,
     report.report,
     plot.plot,
+    exchange.export,
+    exchange.import_mapping,
     reproduce.reproduce,
 ):
-    app.command(_command.__name__.rstrip("_"))(_command)
+    app.command(_command.__name__.rstrip("_").replace("_", "-"))(_command)
 
 
 def main() -> None:

@@ -2,11 +2,11 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fadiff.analysis.breakdown import breakdown
+from fadiff.analysis.breakdown import Breakdown, breakdown
 from fadiff.cli.networks import Json
 from fadiff.cli.summary import groups_table, layer_tables, totals_table
 from fadiff.cli.tables import console, print_json
@@ -41,7 +41,7 @@ def evaluate(
     """
     costs = breakdown(evaluate_schedule(load_schedule(file)))
     if json:
-        print_json({**asdict(costs), "gap": costs.gaps.get("edp")})
+        print_json(costs_json(costs))
         return
     out = console()
     out.print(totals_table(costs))
@@ -51,3 +51,8 @@ def evaluate(
             out.print(made)
     else:
         out.print(f"Layer by layer: fadiff evaluate {file} --layers")
+
+
+def costs_json(costs: Breakdown) -> dict[str, Any]:
+    """What a schedule costs, layer by layer, as other programs read it."""
+    return {**asdict(costs), "gap": costs.gaps.get("edp")}
