@@ -17,6 +17,7 @@ LAYERS = (
     ("cost", "execute"),
     ("agreement",),
     ("search",),
+    ("sweeps",),
     ("analysis",),
     ("report",),
     ("reproduce",),

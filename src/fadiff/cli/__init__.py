@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fadiff import __version__
-from fadiff.cli import bound, evaluate, importing, machines, networks, optimize, plot, report, reproduce, verify
+from fadiff.cli import bound, evaluate, importing, machines, networks, optimize, plot, report, reproduce, sweep, verify
 from fadiff.cli.errors import SentencesOnErrors
 
 app = typer.Typer(
@@ -59,6 +59,7 @@ for _command in (
     verify.verify,
     report.report,
     plot.plot,
+    sweep.sweep,
     reproduce.reproduce,
 ):
     app.command(_command.__name__.rstrip("_"))(_command)

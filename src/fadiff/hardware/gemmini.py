@@ -130,8 +130,8 @@ class GemminiFileModel(GemminiModel, FileKeys):
     rate: RateWithUnit | None = None
     """Of DRAM, instead of `words_per_cycle.L3`."""
 
-    def filled_in(self) -> tuple[Machine, Filled]:
-        """The machine, and how each energy that the file leaves out was found."""
+    def as_nodes(self) -> NodesFileModel:
+        """The file that says the same as a list of nodes."""
         l1_bytes, l2_bytes = _only_one("l1", self.l1, self.l1_bytes), _only_one("l2", self.l2, self.l2_bytes)
         nodes = self._nodes(l1_bytes, l2_bytes)
         if self.rate is not None:
@@ -140,7 +140,11 @@ class GemminiFileModel(GemminiModel, FileKeys):
             dram, *others = nodes.nodes
             timed = dram.model_copy(update={"words_per_cycle": None, "rate": self.rate})
             nodes = nodes.model_copy(update={"nodes": [timed, *others]})
-        machine, filled = nodes.filled_in()
+        return nodes
+
+    def filled_in(self) -> tuple[Machine, Filled]:
+        """The machine, and how each energy that the file leaves out was found."""
+        machine, filled = self.as_nodes().filled_in()
         register = {f"registers.{key}": AS_GEMMINI for key in ("read_pj", "write_pj") if self.pj.L0 is None}
         return machine, {**filled, **register}
 

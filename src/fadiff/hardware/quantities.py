@@ -66,7 +66,12 @@ def _checked_by(read: Callable[[object], float]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _bytes_with_unit(text: object) -> int:
+def bytes_with_unit(text: object) -> int:
+    """A capacity in bytes.
+
+    >>> bytes_with_unit("64 KB")
+    65536
+    """
     found = CAPACITY_PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
     if found is None or found[2] not in BYTES_PER_UNIT:
         raise ValueError("write a capacity as a number and a unit (B, KB, KiB, MB, MiB, GB or GiB), such as 64 KB")
@@ -77,13 +82,13 @@ def _bytes_with_unit(text: object) -> int:
 
 
 def _bytes_or_with_unit(value: object) -> object:
-    return _bytes_with_unit(value) if isinstance(value, str) else value
+    return bytes_with_unit(value) if isinstance(value, str) else value
 
 
 # Upper bounds are far beyond any chip; they keep products of these numbers within floating point.
 Count = Annotated[int, Field(gt=0, le=2**20)]
 Bytes = Annotated[int, Field(gt=0, le=2**40)]
-CapacityWithUnit = Annotated[Bytes, BeforeValidator(_bytes_with_unit)]
+CapacityWithUnit = Annotated[Bytes, BeforeValidator(bytes_with_unit)]
 Capacity = Annotated[Bytes, BeforeValidator(_bytes_or_with_unit)]
 """Whole bytes, or a number and a unit."""
 Rate = PositiveFloat
