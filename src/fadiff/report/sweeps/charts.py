@@ -5,7 +5,7 @@ Colours are those of the page's theme, and every mark has a title, which browser
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 from typing import NamedTuple
@@ -13,12 +13,12 @@ from typing import NamedTuple
 from fadiff.analysis.units import count_text
 from fadiff.workload.names import shorten
 
-WIDTH, LINE_HEIGHT, NAMES, MARGIN = 760.0, 20.0, 250.0, 40.0
+WIDTH, LINE_HEIGHT, NAMES, MARGIN = 860.0, 20.0, 300.0, 40.0
 """Pixels: a chart, a line of it, the names before it, and what is free at its edges."""
 PLOT_HEIGHT = 260.0
 TONES = 8
 """Colours of the theme, `g0` and so on."""
-NAME_CHARACTERS = 38
+NAME_CHARACTERS = 44
 
 
 class Mark(NamedTuple):
@@ -83,11 +83,13 @@ def lines_chart(about: str, axis: str, marks: Sequence[Mark], names: Sequence[st
     return _svg(about, height, parts, placed)
 
 
-def points_chart(about: str, axes: tuple[str, str], marks: Sequence[Mark], *, joined: bool = False) -> str:
-    """Points over two axes; those of a series may be joined, from left to right."""
+def points_chart(
+    about: str, axes: tuple[str, str], marks: Sequence[Mark], *, named: Mapping[float, str] | None = None
+) -> str:
+    """Points over two axes. Where values across have names, points of a series are joined, from left to right."""
     across = Scale.over((mark.x for mark in marks), 2 * MARGIN, WIDTH - MARGIN)
     up = Scale.over((mark.y for mark in marks), PLOT_HEIGHT - MARGIN, MARGIN / 2)
-    parts = _across(across, up.end, up.start, axes[0])
+    parts = _across(across, up.end, up.start, axes[0], named)
     for value in up.ticks():
         y = up.at(value)
         parts.append(f'<line class="grid" x1="{across.start}" x2="{across.end}" y1="{y:.1f}" y2="{y:.1f}"/>')
@@ -95,7 +97,7 @@ def points_chart(about: str, axes: tuple[str, str], marks: Sequence[Mark], *, jo
     turned = f'transform="rotate(-90)" x="{-(up.start + up.end) / 2:.1f}" y="14" text-anchor="middle"'
     parts.append(f'<text class="axis" {turned}>{escape(axes[1])}</text>')
     placed = [mark._replace(x=across.at(mark.x), y=up.at(mark.y)) for mark in marks]
-    if joined:
+    if named:
         for series in dict.fromkeys(mark.series for mark in placed):
             mine = sorted((mark.x, mark.y) for mark in placed if mark.series == series)
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in mine)
@@ -115,12 +117,12 @@ def legend(marks: Sequence[Mark]) -> str:
     return f'<p class="legend">{"".join(shown)}</p>' if len(names) > 1 else ""
 
 
-def _across(scale: Scale, top: float, bottom: float, axis: str) -> list[str]:
+def _across(scale: Scale, top: float, bottom: float, axis: str, named: Mapping[float, str] | None = None) -> list[str]:
     parts: list[str] = []
-    for value in scale.ticks():
+    for value, name in (named or {tick: count_text(tick) for tick in scale.ticks()}).items():
         x = scale.at(value)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 14:.1f}" text-anchor="middle">{count_text(value)}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 14:.1f}" text-anchor="middle">{escape(name)}</text>')
     middle = (scale.start + scale.end) / 2
     parts.append(
         f'<text class="axis" x="{middle:.1f}" y="{bottom + 30:.1f}" text-anchor="middle">{escape(axis)}</text>'

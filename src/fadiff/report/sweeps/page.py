@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.metadata import version
+from math import ceil
 from urllib.parse import quote
 
-from fadiff.analysis.units import plural
+from fadiff.analysis.units import count_text, plural, size_text
 from fadiff.report.html.page import asset, fill
 from fadiff.report.sweeps.charts import Mark, legend, lines_chart, points_chart
 from fadiff.sweeps.cell import RESULTS
@@ -94,7 +95,14 @@ def _charts(rows: Sequence[Row], objective: str) -> Iterator[str]:
                 for (method, value), row in least.items()
             ]
             about = f"The least {title} at each {key}"
-            yield _figure(about, marks, points_chart(about, (key, title), marks, joined=True))
+            named = _named(key, sorted({value for _, value in least}))
+            yield _figure(about, marks, points_chart(about, (key, title), marks, named=named))
+
+
+def _named(key: str, values: Sequence[float]) -> dict[float, str]:
+    """Values of a key as people write them, eight of them at most."""
+    written = size_text if key.endswith(("bytes", "l1", "l2")) else count_text
+    return {value: written(value) for value in values[:: ceil(len(values) / 8)]}
 
 
 def _set_keys(rows: Sequence[Row]) -> list[str]:
