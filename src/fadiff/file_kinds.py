@@ -11,6 +11,7 @@ HARDWARE = "a description of hardware"
 SCHEDULE = "a schedule"
 TRACE = "the trace of a search"
 MAPPING = "a mapping of Timeloop"
+PLAN = "the plan of a sweep"
 MODEL = "a model from elsewhere"
 """Any of those that `fadiff import` reads."""
 ONNX_MODEL, TORCH_PROGRAM, CONFIGURATION = "an ONNX model", "a program of torch.export", "a Hugging Face configuration"
@@ -27,6 +28,7 @@ _USE = {
     SCHEDULE: "fadiff evaluate, verify, bound, report, plot and export read it",
     TRACE: "give it after --trace, with its schedule",
     MAPPING: "fadiff import-mapping reads it",
+    PLAN: "fadiff sweep reads it",
     ONNX_MODEL: _IMPORTED,
     TORCH_PROGRAM: _IMPORTED,
     CONFIGURATION: _IMPORTED,
@@ -68,6 +70,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     (TIMELOOP, frozenset({"problem"})),
     (ZIGZAG, frozenset({"memories", "operational_array"})),
     (NETWORK, frozenset({"layers"})),
+    (PLAN, frozenset({"networks", "machines"})),
     (MAPPING, frozenset({"mapping"})),
 )
 """Keys that tell a kind, the first that are all there."""

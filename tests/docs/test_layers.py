@@ -18,6 +18,7 @@ LAYERS = (
     ("agreement",),
     ("export",),
     ("search",),
+    ("sweeps",),
     ("analysis",),
     ("report",),
     ("reproduce",),

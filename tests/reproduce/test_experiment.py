@@ -1,8 +1,6 @@
 """The framework of experiments: files, sections of the page, runs that are kept and not done twice."""
 
 import csv
-import multiprocessing
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from fadiff.errors import FadiffError
 from fadiff.reproduce import experiment, runs
 from fadiff.reproduce.experiment import EXPERIMENTS, Desk, find_experiment, markdown_table, with_section
 from fadiff.reproduce.runs import Run, measure, result_of
+from fadiff.sweeps.rows import alone_in
 
 KEY = ("model", "seed")
 
@@ -74,7 +73,7 @@ def test_rows_come_back_in_the_order_of_jobs(desk: Desk):
     assert [(row["model"], row["seed"]) for row in rows] == [("a", "0"), ("b", "0"), ("a", "1")]
     assert float(str(rows[2]["value"])) == 1 + 1 / 3
     assert rows[0]["nothing"] == ""
-    assert [step[:2] for step in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert list(dict.fromkeys(step[:2] for step in told)) == [(0, 3), (1, 3), (2, 3), (3, 3)]
     with desk.file(".csv").open() as file:
         assert list(csv.DictReader(file)) == rows
 
@@ -110,39 +109,15 @@ def test_a_damaged_file_of_rows_is_told_and_left(desk: Desk, text: str, wrong: s
     assert desk.file(".csv").read_text() == text
 
 
-def test_two_jobs_at_a_time_give_the_same_rows(desk: Desk, tmp_path: Path):
-    other = Desk("table1", tmp_path / "other", jobs=2)
-    (tmp_path / "other" / "results").mkdir(parents=True)
-    assert measure(other, JOBS, letters, KEY) == measure(desk, JOBS, letters, KEY)
+def test_an_error_ends_the_experiment_and_what_was_done_stays(desk: Desk):
+    def fails_at_b(job: Job) -> list[dict[str, object]]:
+        if job.model == "b":
+            raise FadiffError("b will not do")
+        return letters(job)
 
-
-def waits(job: Job) -> list[dict[str, object]]:
-    """The first job is done at once; the others only get done if nobody stops them."""
-    if job.seed:
-        time.sleep(30)
-        Path(job.model).touch()
-    return [{"model": job.model, "seed": job.seed}]
-
-
-def test_what_is_under_way_is_stopped_with_the_experiment(tmp_path: Path):
-    ends = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
-    found = runs._each([Job((str(end), seed)) for seed, end in enumerate(ends)], waits, jobs=2)
-    assert next(found)[0].seed == 0
-    with pytest.raises(KeyboardInterrupt):
-        found.throw(KeyboardInterrupt)
-    # A worker that the pool's own thread buried at the same time counts as a child for another moment.
-    patience = time.monotonic() + 10
-    while multiprocessing.active_children() and time.monotonic() < patience:
-        time.sleep(0.01)
-    assert not multiprocessing.active_children()
-    assert not any(end.exists() for end in ends)
-
-
-def test_cores_are_dealt_out_evenly(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runs.os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
-    assert runs._shares(3) == [[0, 1], [2, 3], [4, 5]]
-    assert runs._shares(8) == [[0], [1], [2], [3], [4], [5], [0], [1]]
-    assert runs._shares(4) == [[0], [1], [2], [3]]
+    with pytest.raises(FadiffError, match="b will not do"):
+        measure(desk, JOBS, fails_at_b, KEY)
+    assert [row["model"] for row in desk.rows()] == ["a"]
 
 
 def test_an_interrupted_search_is_no_result(monkeypatch: pytest.MonkeyPatch):
@@ -167,6 +142,14 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FadiffError, match=r"no folder can be made there .*: choose another place with --into"):
         experiment.run(Desk("fig4", tmp_path / "file", quick=True))
+
+
+def test_two_experiments_in_one_folder_are_refused(desk: Desk):
+    with (
+        alone_in(desk.into / "results"),
+        pytest.raises(FadiffError, match=r"results: another run works in this folder: .* another place with --into"),
+    ):
+        experiment.run(Desk("fig4", desk.into, quick=True))
 
 
 def test_rows_under_former_names_are_found(desk: Desk):

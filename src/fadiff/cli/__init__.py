@@ -18,6 +18,7 @@ from fadiff.cli import (
     plot,
     report,
     reproduce,
+    sweep,
     verify,
 )
 from fadiff.cli.errors import SentencesOnErrors
@@ -73,6 +74,7 @@ for _command in (
     plot.plot,
     exchange.export,
     exchange.import_mapping,
+    sweep.sweep,
     reproduce.reproduce,
 ):
     app.command(_command.__name__.rstrip("_").replace("_", "-"))(_command)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from fadiff.file_kinds import HARDWARE, read_data, refuse_other_kinds
 from fadiff.files import FileError, keys_of, misspelt, parse, validate
@@ -67,29 +68,39 @@ def read_machine(name_or_path: str) -> MachineFile:
 
 def read_hardware(name_or_path: str) -> MachineFile | Space:
     """A machine by its built-in name, or what a file describes: a machine, or a space of machines."""
+    data = machine_data(name_or_path)
+    return space_of(data, name_or_path) if has_ranges(data) else machine_file(data, name_or_path)
+
+
+def machine_data(name_or_path: str) -> Any:  # noqa: ANN401  (any JSON value)
+    """The plain values of a hardware file, by a built-in name or a path."""
     known = builtin_machines()
     if name_or_path in known:
-        data = parse(CATALOG.joinpath(f"{name_or_path}.yaml").read_text(encoding="utf-8"), name_or_path)
-    elif name_or_path.lower().endswith(SUFFIXES):
-        data = read_data(Path(name_or_path), HARDWARE)
-    else:
-        refuse_other_kinds(Path(name_or_path), HARDWARE)
-        close = get_close_matches(name_or_path, known, n=1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
-        raise FileError(
-            f"{name_or_path}: no built-in hardware has this name{hint}: "
-            f"choose {', '.join(known)}, or a file that ends in {', '.join(SUFFIXES)}"
-        )
-    return space_of(data, name_or_path) if has_ranges(data) else _machine_file(data, name_or_path)
+        return parse(CATALOG.joinpath(f"{name_or_path}.yaml").read_text(encoding="utf-8"), name_or_path)
+    if name_or_path.lower().endswith(SUFFIXES):
+        return read_data(Path(name_or_path), HARDWARE)
+    refuse_other_kinds(Path(name_or_path), HARDWARE)
+    close = get_close_matches(name_or_path, known, n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    raise FileError(
+        f"{name_or_path}: no built-in hardware has this name{hint}: "
+        f"choose {', '.join(known)}, or a file that ends in {', '.join(SUFFIXES)}"
+    )
 
 
-def _machine_file(data: object, name_or_path: str) -> MachineFile:
-    model = validate(NodesFileModel if _lists_nodes(data) else GemminiFileModel, data, name_or_path, _about_unknown)
+def file_model(data: object, origin: str) -> NodesFileModel | GemminiFileModel:
+    """The values of a hardware file, checked; `origin` names it in errors."""
+    return validate(NodesFileModel if _lists_nodes(data) else GemminiFileModel, data, origin, _about_unknown)
+
+
+def machine_file(data: object, origin: str) -> MachineFile:
+    """The machine that the values of a hardware file stand for."""
+    model = file_model(data, origin)
     try:
         machine, filled = model.filled_in()
         check_room(machine)
     except MachineError as error:
-        raise FileError(f"{name_or_path}: {error}") from None
+        raise FileError(f"{origin}: {error}") from None
     return MachineFile(machine, model.description, model.source, tuple(model.notes), filled)
 
 

@@ -18,11 +18,12 @@ from fadiff.hardware import load_machine
 from fadiff.reproduce.bounds import proven
 from fadiff.reproduce.drawing import COLOURS, canvas
 from fadiff.reproduce.experiment import markdown_table
-from fadiff.reproduce.runs import Row, measure
+from fadiff.reproduce.runs import measure
 from fadiff.search import gradient
 from fadiff.search.driver import Incumbent, Settings, Status, search
 from fadiff.search.joint import ALONE, WITHOUT_FUSION, JointSettings, joint
 from fadiff.search.programs import search_programs
+from fadiff.sweeps.rows import Row
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.reproduce.drawing import COLOURS, canvas
 from fadiff.reproduce.experiment import markdown_table
-from fadiff.reproduce.runs import Row, measure
+from fadiff.reproduce.runs import measure
 from fadiff.search.optimize import optimize
 from fadiff.search.solver.network_bound import prove
+from fadiff.sweeps.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from fadiff.reproduce.experiment import markdown_table
-from fadiff.reproduce.runs import Row, Run, measure
+from fadiff.reproduce.runs import Run, measure
 from fadiff.search.optimize import optimize
 from fadiff.search.solver.network_bound import prove
+from fadiff.sweeps.rows import Row
 from fadiff.workload import Dims, Input, Layer, Workload
 
 if TYPE_CHECKING:

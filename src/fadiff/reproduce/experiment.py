@@ -6,11 +6,9 @@ and returns the Markdown that tells them.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError, pip_install
 from fadiff.files import read_text, write_text
+from fadiff.sweeps.rows import Row, TextRow, alone_in, read_rows, write_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +35,9 @@ EXPERIMENTS = {
     "trial": "trial.experiment",  # networks as people bring them, on three kinds of machines
 }
 """Experiments by name, and the module of ``fadiff.reproduce`` that holds each."""
+
+ELSEWHERE = "choose another place with --into"
+"""What to do where a folder or a file will not do."""
 
 
 @dataclass(frozen=True)
@@ -59,27 +61,13 @@ class Desk:
         """A file of the experiment, such as ``results/table1.csv``; `part` tells several of a kind apart."""
         return self.into / "results" / f"{self.stem}{part and '-' + part}{suffix}"
 
-    def rows(self, columns: Sequence[str] = (), part: str = "") -> list[dict[str, str]]:
+    def rows(self, columns: Sequence[str] = (), part: str = "") -> list[TextRow]:
         """Rows of an earlier run, which have these columns; none if there was none."""
-        path = self.file(".csv", part)
-        if not path.exists():
-            return []
-        reader = csv.DictReader(io.StringIO(read_text(path)))
-        rows = list(reader)
-        missing = [name for name in columns if name not in (reader.fieldnames or ())]
-        broken = next((i for i, row in enumerate(rows, 2) if None in row or None in row.values()), None)
-        if missing or broken is not None:
-            wrong = f"column {missing[0]!r} is missing" if missing else f"line {broken} is broken"
-            raise FadiffError(f"{path}: {wrong}: delete the file to start anew, or choose another place with --into")
-        return rows
+        return read_rows(self.file(".csv", part), columns, ELSEWHERE)
 
-    def write_rows(self, rows: Sequence[Mapping[str, object]], part: str = "") -> None:
+    def write_rows(self, rows: Sequence[Row], part: str = "") -> None:
         """Write the CSV file whole."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_text(self.file(".csv", part), text.getvalue())
+        write_rows(self.file(".csv", part), rows)
 
     def draw(self, figure: Figure, description: str, part: str = "") -> str:
         """Write a figure as PNG and SVG, the same bytes for the same figure; the Markdown that shows it."""
@@ -114,15 +102,10 @@ def find_experiment(name: str) -> Callable[[Desk], str]:
 def run(desk: Desk) -> Path:
     """Run an experiment and put its section into the page of results; the page."""
     experiment = find_experiment(desk.name)
-    try:
-        (desk.into / "results").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FadiffError(
-            f"{desk.into}: no folder can be made there ({error.strerror}): choose another place with --into"
-        ) from None
-    text = experiment(desk)
-    page = desk.into / "results.md"
-    write_text(page, with_section(read_text(page) if page.exists() else "# Results\n", desk.stem, text))
+    with alone_in(desk.into / "results", ELSEWHERE):
+        text = experiment(desk)
+        page = desk.into / "results.md"
+        write_text(page, with_section(read_text(page) if page.exists() else "# Results\n", desk.stem, text))
     return page
 
 

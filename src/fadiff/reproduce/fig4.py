@@ -15,7 +15,8 @@ import numpy as np
 from fadiff.reproduce.bounds import proven
 from fadiff.reproduce.drawing import COLOURS, canvas
 from fadiff.reproduce.experiment import markdown_table
-from fadiff.reproduce.runs import Row, Run, measure, result_of
+from fadiff.reproduce.runs import Run, measure, result_of
+from fadiff.sweeps.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

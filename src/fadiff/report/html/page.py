@@ -42,13 +42,13 @@ def report_html(evaluation: Evaluation, extras: Extras = Extras()) -> str:
     title = f"{schedule.workload.name} on {schedule.machine.name}"
     heading = f'{escape(schedule.workload.name)} <span class="on">on</span> {escape(schedule.machine.name)}'
     return fill(
-        _asset("page.html"),
+        asset("page.html"),
         {
             "version": version("fadiff-scheduler"),
             "title": escape(f"{title}: schedule report"),
             "heading": heading,
-            "style": "\n".join(_asset(f"{name}.css") for name in STYLES),
-            "script": "\n".join(_asset(f"{name}.js") for name in SCRIPTS),
+            "style": "\n".join(asset(f"{name}.css") for name in STYLES),
+            "script": "\n".join(asset(f"{name}.js") for name in SCRIPTS),
             "graphs": _graphs(schedule, graph, spoken(schedule, breakdown(evaluation))),
             "data": script_json(payload(evaluation, extras, graph)),
         },
@@ -73,8 +73,9 @@ def fitting(drawing: Drawing) -> float:
 
 
 @cache
-def _asset(name: str) -> str:
-    return (files("fadiff.report.html") / "assets" / name).read_text(encoding="utf-8")
+def asset(name: str, of: str = "html") -> str:
+    """A file of the folder `assets` of a part of the reports."""
+    return (files("fadiff.report") / of / "assets" / name).read_text(encoding="utf-8")
 
 
 def fill(template: str, parts: Mapping[str, str]) -> str:

@@ -26,8 +26,8 @@ from fadiff.search.programs import search_programs
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
-    from fadiff.reproduce.runs import Row
     from fadiff.schedule import Schedule
+    from fadiff.sweeps.rows import Row
     from fadiff.workload import Workload
 
 STARTS = 16

@@ -1,0 +1,101 @@
+"""A sweep in a folder: its table, its schedules, and how it goes on where it stopped."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fadiff.cost import save_schedule
+from fadiff.files import write_bytes
+from fadiff.sweeps.cell import TEXTS, Found, cell_row, search_cell, sentence
+from fadiff.sweeps.local import Local
+from fadiff.sweeps.measure import Crew, Progress, Table, measure
+from fadiff.sweeps.plan import KEY, Cell, read_plan
+from fadiff.sweeps.rows import Row, TextRow, alone_in
+
+TABLE, PARQUET, SCHEDULES = "sweep.csv", "sweep.parquet", "schedules"
+ELSEWHERE = "choose another folder"
+TypedRow = dict[str, str | int | float | None]
+
+
+def sweep(
+    plan: Path | str | Mapping[str, Any],
+    into: Path | str,
+    crew: Crew | int = 1,
+    watch: Callable[[Progress], None] = lambda progress: None,
+) -> list[TypedRow]:
+    """Search every cell of a plan that is not done yet, and keep the table and the schedules in a folder.
+
+    The rows of the plan's cells are the result. A cell that fails has a row that says why, in `error`, and is tried
+    again by the next sweep. `crew` does the searches: so many processes of this computer, or a crew of
+    ``fadiff.sweeps``.
+
+    >>> import tempfile
+    >>> plan = {"networks": "mobilenet_v1:size=32", "machines": ["eyeriss", "simba"], "methods": "greedy"}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = sweep(plan, folder)
+    >>> [(row["machine"], row["edp_uj_cycles"] > 0, row["error"]) for row in rows]
+    [('eyeriss', True, ''), ('simba', True, '')]
+    """
+    into, cells = Path(into), read_plan(plan)
+    with alone_in(into, ELSEWHERE):
+        (into / SCHEDULES).mkdir(exist_ok=True)
+
+        def keep(cell: Cell, found: Found | Exception) -> Sequence[Row]:
+            if isinstance(found, Exception):
+                return [cell_row(cell, {}, error=sentence(found))]
+            file = f"{SCHEDULES}/{cell.stem}.schedule.json"
+            save_schedule(into / file, found.schedule)
+            return [cell_row(cell, found.results, file)]
+
+        found = measure(
+            Table(into / TABLE, KEY, ELSEWHERE),
+            cells,
+            search_cell,
+            Local(crew) if isinstance(crew, int) else crew,
+            keep,
+            settled=_settled,
+            kin=lambda cell: cell.kin,
+            watch=watch,
+        )
+        rows = [typed(row) for row in found]
+        _write_parquet(into / PARQUET, rows)
+        return rows
+
+
+def _settled(cell: Cell, rows: Sequence[TextRow]) -> bool:
+    """Whether rows are those of this very cell, and not of one that failed."""
+    return all(row.get("fingerprint") == cell.fingerprint and not row.get("error") for row in rows)
+
+
+def typed(row: TextRow) -> TypedRow:
+    """A row with numbers where there are some."""
+    return {name: text if name in TEXTS else _value(text) for name, text in row.items()}
+
+
+def _value(text: str) -> str | int | float | None:
+    if not text:
+        return None
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _write_parquet(path: Path, rows: Sequence[TypedRow]) -> None:
+    """The table as a Parquet file, where Polars or PyArrow is installed."""
+    columns = {name: [row.get(name) for row in rows] for row in rows for name in row}
+    data = io.BytesIO()
+    if find_spec("polars") is not None:
+        import_module("polars").DataFrame(columns, strict=False).write_parquet(data)
+    elif find_spec("pyarrow") is not None:
+        import_module("pyarrow.parquet").write_table(import_module("pyarrow").table(columns), data)
+    else:
+        return
+    write_bytes(path, data.getvalue())

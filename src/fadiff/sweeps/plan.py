@@ -1,0 +1,182 @@
+"""Plans of sweeps: networks x machines x methods x objectives x seeds, as a file or as plain values.
+
+.. code-block:: yaml
+
+    networks: [resnet18, mobilenet_v1:size=96]
+    machines:
+      - gemmini-small
+      - {base: gemmini-large, set: {scratchpad.bytes: [128 KB, 256 KB], cols.size: [16, 32]}}
+    methods: [exact]
+    seeds: [0, 1]
+    budget: 30s
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PlainValidator
+
+from fadiff.errors import FadiffError
+from fadiff.file_kinds import PLAN, read_data
+from fadiff.files import FileError, Strict, keys_of, misspelt, validate
+from fadiff.hardware import load_machine, machine_to_json
+from fadiff.hardware.quantities import bytes_with_unit
+from fadiff.hardware.variants import grid, read_variant, variant_name
+from fadiff.search.optimize import check_objective, find_method, parse_duration
+from fadiff.workload import load_model
+from fadiff.workload.file import workload_to_json
+
+if TYPE_CHECKING:
+    from fadiff.hardware import Machine
+    from fadiff.workload import Workload
+
+Values = tuple[tuple[str, object], ...]
+"""What a grid sets: keys and numbers, or text where it is none."""
+
+
+def _listed(value: object) -> object:
+    """One value stands for a list of it."""
+    return cast("object", value) if isinstance(value, list) else [value]
+
+
+def _each_once(values: list[Any]) -> list[Any]:
+    if not values:
+        raise ValueError("nothing is listed: name at least one")
+    again = next((value for i, value in enumerate(values) if value in values[:i]), None)
+    if again is not None:
+        raise ValueError(f"{again!r} is listed twice: list it once")
+    return values
+
+
+_Axis = (BeforeValidator(_listed), AfterValidator(_each_once))
+
+
+class GridModel(Strict):
+    """All combinations of values of a machine: keys of its file, or nodes and their keys, each with a list."""
+
+    base: str
+    set: Annotated[dict[str, Annotated[list[int | float | str], *_Axis]], Field(min_length=1)]
+
+
+def _name_or_grid(data: object) -> str | GridModel:
+    return data if isinstance(data, str) else GridModel.model_validate(data)
+
+
+class PlanModel(Strict):
+    """A plan as a file says it."""
+
+    networks: Annotated[list[str], *_Axis]
+    machines: Annotated[list[Annotated[str | GridModel, PlainValidator(_name_or_grid)]], *_Axis]
+    methods: Annotated[list[str], *_Axis] = Field(default=["exact"])
+    objectives: Annotated[list[str], *_Axis] = Field(default=["edp"])
+    seeds: Annotated[list[NonNegativeInt], *_Axis] = Field(default=[0])
+    budget: str = "60s"
+    bound: bool = False
+
+
+KEY = ("network", "machine", "method", "objective", "seed", "budget_s")
+"""Columns that tell cells apart."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One search: what the plan says, and what it stands for."""
+
+    network: str
+    machine: str
+    method: str
+    objective: str
+    seed: int
+    budget_s: float
+    bound: bool
+    fingerprint: str
+    """Of all that decides what is found: where a file has changed, the cell is another one."""
+    values: Values = field(compare=False)
+    workload: Workload = field(compare=False, repr=False)
+    hardware: Machine = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        told = f"{self.network} on {self.machine}, {self.method}"
+        return told + (f", {self.objective}" if self.objective != "edp" else "") + f", seed {self.seed}"
+
+    @property
+    def kin(self) -> Hashable:
+        """Cells of one kin share compiled programs."""
+        return self.network, self.hardware.structure, self.method
+
+    @property
+    def stem(self) -> str:
+        """A name for its file, the same for the same cell, and no other's."""
+        named = [self.network, self.machine, self.method, self.objective, str(self.seed)]
+        plain = "_".join("".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in name) for name in named)
+        return f"{plain[:100]}_{_digest([*named, repr(self.budget_s)])[:6]}"
+
+
+def read_plan(plan: Path | str | Mapping[str, Any]) -> list[Cell]:
+    """The cells of a plan, those of one network and machine together; everything in it is checked.
+
+    >>> cells = read_plan({"networks": "resnet18", "machines": {"base": "gemmini-large", "set": {"l2": ["64 KB"]}}})
+    >>> [str(cell) for cell in cells]
+    ['resnet18 on gemmini-large:l2=64KB, exact, seed 0']
+    """
+    origin = "the plan" if isinstance(plan, Mapping) else str(plan)
+    data: object = plan if isinstance(plan, Mapping) else read_data(Path(plan), PLAN)
+    said = validate(PlanModel, data, origin, _about_unknown)
+    try:
+        for method in said.methods:
+            find_method(method)
+        for objective in said.objectives:
+            check_objective(objective)
+        budget_s = parse_duration(said.budget)
+        networks = {name: load_model(name) for name in said.networks}
+        machines = list(_machines(said))
+        _each_once([name for name, _, _ in machines])
+    except (FadiffError, ValueError) as error:
+        raise FileError(f"{origin}: {error}") from None
+    shapes = {name: _digest(workload_to_json(network)) for name, network in networks.items()}
+    chips = {name: _digest(machine_to_json(machine)) for name, _, machine in machines}
+    return [
+        Cell(
+            network, machine, method, objective, seed, budget_s, said.bound,
+            _digest([shapes[network], chips[machine], said.bound])[:12], values, workload, hardware,
+        )
+        for (network, workload), (machine, values, hardware), method, objective, seed in product(
+            networks.items(), machines, said.methods, said.objectives, said.seeds
+        )
+    ]  # fmt: skip
+
+
+def _machines(said: PlanModel) -> Iterator[tuple[str, Values, Machine]]:
+    """Machines with their names, and with what a grid sets in them."""
+    for one in said.machines:
+        if isinstance(one, str):
+            yield one, (), load_machine(one)
+            continue
+        for values in grid(one.set):
+            numbers = tuple((key, _number(value)) for key, value in values.items())
+            yield variant_name(one.base, values), numbers, read_variant(one.base, values).machine
+
+
+def _number(value: object) -> object:
+    """A capacity in bytes, anything else as it is: a table is for calculating with."""
+    try:
+        return bytes_with_unit(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _about_unknown(key: str) -> str:
+    close = get_close_matches(key, keys_of(PlanModel), n=1)
+    return f"this key is unknown (did you mean {close[0]}?): correct it" if close else misspelt(key)
+
+
+def _digest(value: object) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,106 @@
+"""The crew on a Ray cluster: a real local one, of two workers."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fadiff.errors import FadiffError
+from fadiff.sweeps import on_ray
+from fadiff.sweeps.on_ray import OnRay
+from sweeps.jobs import Job, fails, slow
+
+try:
+    import ray
+except ModuleNotFoundError:
+    ray = None
+
+needs_ray = pytest.mark.skipif(ray is None, reason="ray is not installed: pip install 'fadiff-scheduler[cluster]'")
+
+
+def each(crew: OnRay, todo, work):
+    return crew.each(todo, work, kin=lambda job: job.letter, began=lambda job: None)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[OnRay]:
+    """Two workers, which find the jobs of this folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        with OnRay("local", at_once=2)._cluster():
+            yield OnRay("local")
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
+class TestOnACluster:
+    def test_a_worker_that_is_killed_in_the_middle_loses_nothing(self, cluster: OnRay, tmp_path: Path):
+        jobs = [Job(letter, str(tmp_path), 0.5) for letter in "abcd"]
+        found = each(cluster, jobs, slow)
+        first = next(found)
+        patience = time.monotonic() + 30
+        while not (begun := [path for path in tmp_path.iterdir() if self.under_way(path)]):
+            assert time.monotonic() < patience
+            time.sleep(0.01)
+        victim = begun[0]
+        os.kill(int(victim.name.split("-")[1]), signal.SIGKILL)
+        rest = dict([first, *found])
+        assert {job.letter: outcome for job, outcome in rest.items()} == {letter: letter for letter in "abcd"}
+        again = [path for path in tmp_path.glob(f"{victim.name.split('-')[0]}-*") if not path.name.endswith("done")]
+        assert len(again) == 2, "another worker did it again"
+
+    @staticmethod
+    def under_way(path: Path) -> bool:
+        letter, who = path.name.split("-")
+        return who != "done" and not path.with_name(f"{letter}-done").exists()
+
+    def test_what_goes_wrong_is_an_outcome_and_stops_nothing(self, cluster: OnRay):
+        found = {job.letter: outcome for job, outcome in each(cluster, [Job(letter) for letter in "abcd"], fails)}
+        assert (found["a"], found["d"]) == ("a", "d")
+        assert str(found["b"]) == "b will not do"
+        assert str(found["c"]) == "AwkwardError: 1 and 2"
+
+    def test_a_worker_without_the_package_is_told(self, cluster: OnRay, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(on_ray, "PACKAGE", "fadiff-of-another-world")
+        with pytest.raises(FadiffError, match=r"fadiff-of-another-world is not installed there: install version"):
+            next(each(cluster, [Job("a")], fails))
+
+    def test_a_worker_with_another_version_is_told(self, cluster: OnRay, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(on_ray, "PACKAGE", "numpy")
+        with pytest.raises(FadiffError, match=r"numpy is of version .* there, and .* here: install the same"):
+            next(each(cluster, [Job("a")], fails))
+
+
+def test_without_ray_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch):
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(on_ray, "import_module", missing)
+    with pytest.raises(FadiffError, match=r"a sweep on ray needs ray: run python -m pip install"):
+        next(each(OnRay(), [Job("a")], fails))
+
+
+class SomeRay:
+    """What is asked of Ray before a cluster is looked for."""
+
+    is_initialized = staticmethod(lambda: False)
+
+
+def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(on_ray, "import_module", lambda name: SomeRay)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(FadiffError, match=rf"{address}: no Ray cluster answers there \(.*refused\): start it"):
+            next(each(OnRay(address), [Job("a")], fails))
+
+
+def test_what_is_no_address_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(on_ray, "import_module", lambda name: SomeRay)
+    with pytest.raises(FadiffError, match=r"'head' is no address of a Ray cluster: write HOST:PORT"):
+        next(each(OnRay("head"), [Job("a")], fails))
