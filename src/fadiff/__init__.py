@@ -119,6 +119,8 @@ from fadiff.cost import evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.hardware import Axis, Machine, Memory, load_machine
 from fadiff.schedule import Group, Mapping, Schedule, Trips
+from fadiff.schedule.constraints import Constraints
+from fadiff.schedule.constraints_file import load_constraints
 from fadiff.schedule.rules import violations
 from fadiff.workload import Dims, Input, Layer, Workload, load_model, save_workload
 
@@ -135,6 +137,7 @@ load_hardware = load_machine
 
 __all__ = [
     "Axis",
+    "Constraints",
     "Dims",
     "FadiffError",
     "Group",
@@ -154,6 +157,7 @@ __all__ = [
     "from_onnx",
     "from_torch",
     "greedy",
+    "load_constraints",
     "load_hardware",
     "load_machine",
     "load_model",

@@ -10,6 +10,7 @@ NETWORK = "a network"
 HARDWARE = "a description of hardware"
 SCHEDULE = "a schedule"
 TRACE = "the trace of a search"
+CONSTRAINTS = "a file of constraints"
 MODEL = "a model from elsewhere"
 """Any of those that `fadiff import` reads."""
 ONNX_MODEL, TORCH_PROGRAM, CONFIGURATION = "an ONNX model", "a program of torch.export", "a Hugging Face configuration"
@@ -23,6 +24,7 @@ _USE = {
     HARDWARE: "give it after --hardware",
     SCHEDULE: "fadiff evaluate, verify, bound, report and plot read it",
     TRACE: "give it after --trace, with its schedule",
+    CONSTRAINTS: "give it after --constraints",
     ONNX_MODEL: _IMPORTED,
     TORCH_PROGRAM: _IMPORTED,
     CONFIGURATION: _IMPORTED,
@@ -58,6 +60,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     (HARDWARE, frozenset({"rows", "cols"})),
     (TRACE, frozenset({"points"})),
     (NETWORK, frozenset({"layers"})),
+    *((CONSTRAINTS, frozenset({key})) for key in ("mapping", "fuse", "split", "outputs", "groups", "keep")),
 )
 """Keys that tell a kind, the first that are all there."""
 

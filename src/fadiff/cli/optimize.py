@@ -13,6 +13,7 @@ from rich.table import Table
 from fadiff.analysis.breakdown import breakdown, first_memory_bytes
 from fadiff.analysis.search_trace import parse_trace
 from fadiff.analysis.units import size_text
+from fadiff.cli.asked import ConstraintsFile, KeptLayers, KeptSchedule, read_asked
 from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import ExactFactors, Json, Model
@@ -77,6 +78,9 @@ def optimize(
         ),
     ] = None,
     exact_factors: ExactFactors = False,
+    constraints: ConstraintsFile = None,
+    keep: KeptSchedule = None,
+    layers: KeptLayers = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the schedule.", show_default=False),
@@ -119,7 +123,8 @@ def optimize(
 
     find_method(method)
     seconds = parse_duration(budget)
-    check_outputs((output, trace, report), (model, hardware))
+    check_outputs((output, trace, report), (model, hardware, constraints, keep))
+    asked_for = read_asked(constraints, keep, layers)
     limits = Limits(inf if max_energy is None else max_energy * 1e6, inf if max_latency is None else max_latency)
     workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     if strict:
@@ -136,6 +141,7 @@ def optimize(
             objective=objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
             limits=limits,
             exact_factors=exact_factors,
+            constraints=asked_for,
             watch=display.update,
         )
         proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped != "interrupt"
@@ -148,6 +154,8 @@ def optimize(
     asked |= {"restarts": restarts} if restarts != "auto" else {}
     asked |= {"max-energy": str(max_energy)} if max_energy is not None else {}
     asked |= {"max-latency": str(max_latency)} if max_latency is not None else {}
+    files = (("constraints", constraints), ("keep", keep), ("layers", layers))
+    asked |= {option: str(given) for option, given in files if given is not None}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
     flags = [*(["--unfold"] if unfold else []), *(["--exact-factors"] if exact_factors else [])]
     made_by = {**result.schedule.made_by, "command": _command([model, *flags], asked, sizes)}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
+from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.rules import violations
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class Incumbent:
     """The best schedule that the method itself offered."""
     offered: int = 0
     exact_factors: bool = False
+    constraints: Constraints = Constraints()
     stress: Weights = (1.0, 1.0)
     """By how much more a pJ and a cycle count than the objective says, so that limits are kept."""
 
@@ -144,6 +146,8 @@ class Incumbent:
         """Score a schedule and keep it where it is the best; None if it is not legal, or not what is asked for."""
         self.offered += 1
         if violations(schedule) or (self.exact_factors and not schedule.exact_factors):
+            return None
+        if self.constraints.broken(schedule):
             return None
         evaluation = evaluate(schedule)
         self.best = self._better(evaluation, self.best)
@@ -171,6 +175,8 @@ class Settings:
     limits: Limits = Limits()
     exact_factors: bool = False
     """Whether all factors must divide what they cut, so that no tile is cut at its end."""
+    constraints: Constraints = Constraints()
+    """What is asked of schedules besides."""
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 
@@ -231,8 +237,9 @@ def search(
     began = time.monotonic()
     check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
-    incumbent = Incumbent(settings.objective, settings.limits, exact_factors=settings.exact_factors)
-    schedules = growing(workload, machine, settings.deadline, exact_factors=settings.exact_factors)
+    asked = {"exact_factors": settings.exact_factors, "constraints": settings.constraints}
+    incumbent = Incumbent(settings.objective, settings.limits, **asked)
+    schedules = growing(workload, machine, settings.deadline, **asked)
     coarse = incumbent.offer(next(schedules))
     if coarse is None:
         raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")

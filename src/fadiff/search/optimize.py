@@ -12,6 +12,7 @@ from importlib.metadata import version
 from fadiff.cost import Evaluation
 from fadiff.errors import FadiffError, pip_install
 from fadiff.hardware import Machine, load_machine
+from fadiff.schedule.constraints import Constraints
 from fadiff.search.driver import OBJECTIVES, Incumbent, Limits, Method, Objective, Result, Settings, Status, search
 from fadiff.workload import Workload, load_model
 
@@ -76,6 +77,7 @@ def optimize(
     objective: Objective = "edp",
     limits: Limits = Limits(),
     exact_factors: bool = False,
+    constraints: Constraints = Constraints(),
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
     """Find a schedule of a network on a machine, each given as a value, a name or a file.
@@ -109,7 +111,8 @@ def optimize(
         raise FadiffError(f"method {method!r} may cut tiles at their ends: for exact factors use one of {told}")
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
-    settings = Settings(seed, restarts, objective, limits, exact_factors)
+    constraints.check(workload, machine)
+    settings = Settings(seed, restarts, objective, limits, exact_factors, constraints)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
     if limits.excess(found.best):
         raise FadiffError(_over(found.best, limits))

@@ -23,6 +23,7 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status, Weights, price_weights
+from fadiff.search.exact.asked import asked_plans
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
@@ -33,9 +34,11 @@ from fadiff.search.exact.menus import (
     Start,
     alone,
     climbed_from,
+    grouped,
     join,
     roomy,
     size_of,
+    starts_in,
     starts_of,
     subset,
     thriftier,
@@ -125,8 +128,11 @@ class ExactSearch:
         self.settings = settings
         self.incumbent = incumbent
         self.menus: Menus = {}
-        self.singles = [plan_alone(task, name) for name in task.workload.topological]
-        self.cuts = Cuts(task, self.singles)
+        alone = [plan_alone(task, name) for name in task.workload.topological]
+        self.singles = [plan for plan in alone if task.restrictions.allows(plan.group)]
+        self.asked = asked_plans(task)
+        """Plans of groups that must be."""
+        self.cuts = Cuts(task, [*self.singles, *self.asked])
         self.groups: list[Filled] = []
         self._last: Cut | None = None
         self._thrifty: set[Condition] = set()
@@ -157,6 +163,10 @@ class ExactSearch:
     def map(self, starts: int, *, polished: bool) -> Steps:
         """Layers on their own, from so many starts each."""
         self.menus |= alone(self.task, conditions_of(self.singles), self.weights, self.settings.seed, starts)
+        if self.task.restrictions.constraints:
+            hints = starts_in(self.task, self.best.schedule)
+            self.take_hints(hints)
+            self.menus |= grouped(self.task, conditions_of(self.asked), self.weights, self.settings.seed, hints)
         self._thrifty |= {*self.menus}
         yield from self._cut("map")
         if polished:
@@ -332,6 +342,8 @@ class ExactSearch:
         near, before = self.best, None
         for turn in range(_CUTS):
             self._last = self.cuts.cut(self.menus, self._weights(near))
+            if not self._last.groups:
+                raise OutOfTimeError("nothing better was sought: what is asked is too tight to climb in")
             self.groups = self._last.groups
             if self.schedule == before:
                 break
