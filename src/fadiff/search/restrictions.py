@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from fadiff.schedule.arrays import unpack_mapping
 from fadiff.schedule.constraints import FREE, Constraints, Ranks
 from fadiff.schedule.nest import PLAIN_DIMS, product
-from fadiff.search.space import LOOP_CLASSES, Space, map_space
+from fadiff.search.space import LOOP_CLASSES, Space, map_space, settle
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     from fadiff.hardware import Machine
-    from fadiff.schedule import Group
+    from fadiff.schedule import Group, Mapping
     from fadiff.schedule.constraints import Together
     from fadiff.schedule.nest import Nest
     from fadiff.workload import Layer, Workload
@@ -116,6 +117,19 @@ class Restrictions:
         )
         given = tuple(self.given[name] for name in names if name in self.given)
         return tuple(self.of_layer(self.workload.number[name]) for name in names), tied, apart, given
+
+    def near(self, number: int, mapping: Mapping) -> Mapping:
+        """A mapping of a layer on its own brought near to what is asked of it."""
+        if self.ends is None:
+            return mapping
+        orders = [
+            _nearest(order, ranks) or order for order, ranks in zip(mapping.orders, self._ranks[number], strict=True)
+        ]
+        tile = np.array(self.workload.layers[number].dims, dtype=np.float64)[:, None]
+        factors, order = np.array(mapping.factors, np.float64)[..., None], np.zeros((len(orders), 1), np.int32)
+        factors, _ = project(factors, order, self.ends.of([number]), tile, np.ones_like(tile), self.machine)
+        settled = settle(cast("Array", factors), cast("Array", tile))
+        return unpack_mapping(np.asarray(settled)[..., 0], (1,) * 8, orders)
 
     # Groups.
 
