@@ -66,15 +66,16 @@ class StatedBound(Strict):
     cycles: PositiveFloat
     edp_uj_cycles: PositiveFloat
     exact_factors: bool = False
+    among: list[str] = Field(default=[])
 
     @classmethod
     def of(cls, bound: LowerBound) -> Self:
         """A bound as a file states it."""
-        return cls(**asdict(bound))
+        return cls(**(asdict(bound) | {"among": list(bound.among)}))
 
     def value(self) -> LowerBound:
         """The checked value."""
-        return LowerBound(**self.model_dump())
+        return LowerBound(**(self.model_dump() | {"among": tuple(self.among)}))
 
 
 class MappingModel(Strict):

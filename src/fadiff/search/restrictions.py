@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule import Group, Mapping
-    from fadiff.schedule.constraints import Together
+    from fadiff.schedule.constraints import Constraint, Together
     from fadiff.schedule.nest import Nest
     from fadiff.workload import Layer, Workload
 
@@ -42,7 +43,6 @@ class Ends(NamedTuple):
     least: Float[Any, "nodes 8 rows"]
     """Factors, the first memory's with the trips that a group shares."""
     most: Float[Any, "nodes 8 rows"]
-    """The same; 1 where no factor can be."""
     least_held: Float[Any, "nodes 8 rows"]
     """Extents in one instance of a memory."""
     most_held: Float[Any, "nodes 8 rows"]
@@ -84,14 +84,22 @@ class Restrictions:
 
     @cached_property
     def ends(self) -> Ends | None:
+        """The same within the space: no factor where it has none."""
+        if self.asked is None:
+            return None
+        most = self.asked.most.copy()
+        for d, dim in enumerate(DIMS):
+            most[[n for n in range(len(most)) if n not in self.space.nodes[dim]], d] = 1
+        return self.asked._replace(most=most)
+
+    @cached_property
+    def asked(self) -> Ends | None:
         """By layer: what is asked of its mapping; None where nothing is, of any."""
         if not (any(self._limits) or any(map(any, self._ranks)) or any(self._once)):
             return None
         shape = len(self.machine.nodes), 8, len(self.workload.layers)
         least, least_held = np.ones((2, *shape))
         most, most_held = np.full((2, *shape), np.inf)
-        for d, dim in enumerate(DIMS):
-            most[[n for n in range(shape[0]) if n not in self.space.nodes[dim]], d] = 1
         for i, mine in enumerate(self._limits):
             for node, dim, low, high, held in mine:
                 lower, upper = (least_held, most_held) if held else (least, most)
@@ -130,6 +138,19 @@ class Restrictions:
         factors, _ = project(factors, order, self.ends.of([number]), tile, np.ones_like(tile), self.machine)
         settled = settle(cast("Array", factors), cast("Array", tile))
         return unpack_mapping(np.asarray(settled)[..., 0], (1,) * 8, orders)
+
+    def told_by_bound(self, constraint: Constraint) -> Literal["all", "part", "no"]:
+        """How much of a constraint a lower bound takes into account: what is fused, ends of factors and extents; of the
+        first memory's factors only that they are at most so large, of orders, trips and what passes once nothing."""
+        layers = [layer for layer in self.workload.layers if layer.is_mac]
+        limits = [one for layer in layers for one in constraint.limits(layer, self.machine)]
+        group = constraint.group()
+        left = any(True for layer in layers for _ in constraint.ranks(layer, self.machine))
+        left = left or (group is not None and group.trips is not None)
+        left = left or any(not one.node and one.least > 1 for one in limits)
+        edges = any(True for _ in constraint.edges(self.workload))
+        used = edges or any(one.node or one.most < inf for one in limits)
+        return "no" if not used else "part" if left else "all"
 
     # Groups.
 

@@ -94,7 +94,9 @@ class _Unsolved:
         )
         self.best = float(weighed(known.menus[condition], weights).min())
         binds = binding_term(known.best, condition.layer)
-        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors)
+        asked = task.restrictions.asked
+        ends = None if asked is None else asked.of([condition.layer])
+        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors, ends)
         self.least = self.bound.at(weights, passes=0)
 
     @property
@@ -181,7 +183,8 @@ class ExactSearch:
         for condition in dict.fromkeys(conditions_of(self.singles)):
             layer = task.layer(condition)
             if layer.is_mac:
-                shape = (layer.dims, layer.stride, layer.dilation, task.machine.vector_operations(layer))
+                asked = task.restrictions.of_layer(condition.layer)
+                shape = (layer.dims, layer.stride, layer.dilation, task.machine.vector_operations(layer), asked)
                 shapes.setdefault(shape, []).append(condition)
         open_ = [_Unsolved(self, alike, weights) for alike in shapes.values()]
         most, found = _WALKS[self.settings.objective] * len(open_), [*open_]

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from fadiff.cost import Evaluation
     from fadiff.hardware import Machine
     from fadiff.search.driver import Weights
+    from fadiff.search.restrictions import Ends
     from fadiff.workload import Layer
 
 SAFE = 1e-9
@@ -72,6 +73,8 @@ class LayerBound:
     """What probably takes the time: all of it is charged to this term first."""
     exact: bool = False
     """Whether factors must divide: then no tile is cut at its end."""
+    ends: Ends | None = None
+    """What is asked of the layer's mapping: factors and extents count, orders are left open."""
     passes: int = 0
     """Walks so far."""
     candidates: list[Candidate] = field(default_factory=list[Candidate])
@@ -145,11 +148,23 @@ class LayerBound:
     def _whole(self) -> Iterator[Part]:
         """All mappings, by place."""
         size = self.layer.dims
-        grid = first_grid(size, len(self.machine.nodes), exact=self.exact)
+        grid = self._within(first_grid(size, len(self.machine.nodes), exact=self.exact))
         for number, place in enumerate(self.places):
             cut = place.cut if place.grouped else ()
             tile = tuple(Cells((1 if d in cut else size[d],), (size[d],)) for d in range(8))
-            yield Part(number, tile, all_lanes(self.layer, self.machine), grid, {self.binds: 1.0})
+            yield Part(number, tile, all_lanes(self.layer, self.machine, self.ends), grid, {self.binds: 1.0})
+
+    def _within(self, grid: Grid) -> Grid:
+        """A grid with the extents that are asked for, and those that the first memory's factors leave at most."""
+        if self.ends is None:
+            return grid
+        found: dict[tuple[int, int], Cells] = {}
+        for node in range(1, len(grid.cells)):
+            for d, size in enumerate(self.layer.dims):
+                least, most = self.ends.least_held[node, d, 0], self.ends.most_held[node, d, 0]
+                least = max(least, ceil(size / self.ends.most[0, d, 0]) if node == 1 else 1)
+                found[node, d] = grid.cells[node][d].within(least, most)
+        return grid.replaced(found)
 
     def _flows(self, part: Part) -> Closing:
         cut = self.places[part.place].cut | {G, N, P, Q}
@@ -177,7 +192,7 @@ class LayerBound:
         if not all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True)):
             return inf, ()
         self.passes += 1
-        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough)
+        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough, self.ends)
         way = chain.cheapest()
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, (part,)

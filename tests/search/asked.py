@@ -1,0 +1,155 @@
+"""What constraints ask, told again from the plain values of their file: brute force over loops, no code of the judge."""
+
+from fnmatch import fnmatchcase
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from fadiff.workload import DIMS
+
+RELEVANT = {"W": "GKCRS", "O": "GNKPQ"}
+
+
+def ends(told) -> tuple[float, float]:
+    return (told, told) if isinstance(told, int) else (told.get("least", 1), told.get("most", float("inf")))
+
+
+def rules_of(asked, name):
+    """The rules about mappings that name a layer."""
+    for rule in asked.get("mapping", ()):
+        names = rule.get("layers", "*")
+        if any(fnmatchcase(name, pattern) for pattern in ([names] if isinstance(names, str) else names)):
+            yield rule
+
+
+def ranks(order: str) -> dict[str, int]:
+    """Where an order such as K*(CRS) puts each loop."""
+    parts = _parts(order)
+    star = parts.index("*") if "*" in parts else -1
+    return {dim: next((n for n, part in enumerate(parts) if dim in part), star) for dim in DIMS}
+
+
+def _parts(order: str) -> list[str]:
+    parts = []
+    while order:
+        if order[0] == "(":
+            inside, _, order = order[1:].partition(")")
+            parts.append(inside)
+        else:
+            parts.append(order[0])
+            order = order[1:]
+    return parts
+
+
+def keeps_mapping(asked, machine, name, private, shared, tile, order_of) -> bool:
+    """Whether factors by node (the first memory's private) and loops in their order are as asked.
+
+    `order_of` has the loops of each memory that run, outer to inner.
+    """
+    number = machine.number
+    for rule in rules_of(asked, name):
+        for node, dims in rule.get("factors", {}).items():
+            for dim, told in dims.items():
+                d = DIMS.index(dim)
+                factor = private[number[node]][d] * (shared[d] if number[node] == 0 else 1)
+                if not ends(told)[0] <= factor <= ends(told)[1]:
+                    return False
+        for node, dims in rule.get("extents", {}).items():
+            for dim, told in dims.items():
+                d = DIMS.index(dim)
+                held = min(tile[d], prod(row[d] for row in private[number[node] :]))
+                if not ends(told)[0] <= held <= ends(told)[1]:
+                    return False
+        for axis, dims in rule.get("unroll", {}).items():
+            for d, dim in enumerate(DIMS):
+                if dim not in dims and private[number[axis]][d] > 1:
+                    return False
+        for memory, order in rule.get("order", {}).items():
+            places = [ranks(order)[dim] for dim in order_of[memory]]
+            if places != sorted(places):
+                return False
+    return True
+
+
+def keeps_group(asked, workload, layers, trips=None) -> bool:
+    """Whether layers may be a group under some trips."""
+    inside = set(layers)
+    for edge in workload.edges:
+        pair = [edge.source, edge.target]
+        if pair in asked.get("fuse", ()) and len(inside & set(pair)) == 1:
+            return False
+        if pair in asked.get("split", ()) and inside >= set(pair):
+            return False
+    for group in asked.get("groups", ()):
+        if inside & set(group["layers"]):
+            given = group.get("trips")
+            wanted = None if given is None else {loop: given.get(loop, 1) for loop in "GNPQX"}
+            if inside != set(group["layers"]) or (trips is not None and wanted not in (None, trips._asdict())):
+                return False
+    return True
+
+
+def kept(asked, schedule) -> bool:
+    """Whether a schedule keeps what is asked: loops told one by one."""
+    workload, machine = schedule.workload, schedule.machine
+    if not all(keeps_group(asked, workload, group.layers, group.trips) for group in schedule.groups):
+        return False
+    for name, mapping in schedule.mappings.items():
+        size, group = workload[name].dims, schedule.group_of[name]
+        shared = [1] * 8
+        loops = []
+        for loop in group.nesting:
+            dim = loop if loop != "X" else "K" if name == group.layers[0] else "C"
+            if group.trips._asdict()[loop] > 1:
+                shared[DIMS.index(dim)] = group.trips._asdict()[loop]
+                loops.append((dim, group.trips._asdict()[loop]))
+        first, *inner = mapping.factors
+        private = [[factor // trips for factor, trips in zip(first, shared, strict=True)], *inner]
+        tile = [-(-whole // trips) for whole, trips in zip(size, shared, strict=True)]
+        nodes = machine.structure.memories
+        order_of = {
+            memory.name: [dim for dim in order if private[node][DIMS.index(dim)] > 1]
+            for memory, node, order in zip(machine.memories, nodes, mapping.orders, strict=True)
+        }
+        if not keeps_mapping(asked, machine, name, private, shared, tile, order_of):
+            return False
+        for rule in rules_of(asked, name):
+            for tensor in rule.get("once", ""):
+                home = machine.structure.home(tensor)
+                above = loops + [
+                    (dim, private[node][DIMS.index(dim)])
+                    for memory, node in zip(machine.memories, nodes, strict=True)
+                    if node < home
+                    for dim in order_of[memory.name]
+                ]
+                if not passes_once(above, RELEVANT[tensor]):
+                    return False
+    return True
+
+
+def passes_once(loops, relevant) -> bool:
+    """Whether a tile comes, over all iterations of loops (dim and trips, outer to inner), and never comes back."""
+    met, now = set(), None
+    for at in product(*(range(trips) for _, trips in loops)):
+        here = tuple((i, index) for i, (index, (dim, _)) in enumerate(zip(at, loops, strict=True)) if dim in relevant)
+        if here != now and here in met:
+            return False
+        now = here
+        met.add(here)
+    return True
+
+
+def mask(asked, machine, name, factors, rank, shared, tile) -> np.ndarray:
+    """Which of many mappings are as asked, ``[ways]``; `factors` ``[nodes, 8, ways]``, `rank` ``[memories, 8, ways]``."""
+    nodes, found = machine.structure.memories, []
+    for way in range(factors.shape[-1]):
+        mine = factors[..., way].astype(int).tolist()
+        order_of = {
+            memory.name: [
+                DIMS[d] for d in np.argsort(rank[i, :, way], kind="stable") if mine[node][d] > 1
+            ]
+            for i, (memory, node) in enumerate(zip(machine.memories, nodes, strict=True))
+        }
+        found.append(keeps_mapping(asked, machine, name, mine, shared, tile, order_of))
+    return np.array(found, dtype=bool)
