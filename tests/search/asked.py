@@ -1,4 +1,4 @@
-"""What constraints ask, told again from the plain values of their file: brute force over loops, no code of the judge."""
+"""What constraints ask, told from the plain values of their file: brute force over loops, no code of the judge."""
 
 from fnmatch import fnmatchcase
 from itertools import product
@@ -6,7 +6,12 @@ from math import prod
 
 import numpy as np
 
+from fadiff.hardware import Axis
+from fadiff.schedule import Group, Schedule, Trips
+from fadiff.schedule.arrays import pack_schedule
+from fadiff.schedule.rules import violations
 from fadiff.workload import DIMS
+from search.networks import at_dram, cut_with, draw_mapping
 
 RELEVANT = {"W": "GKCRS", "O": "GNKPQ"}
 
@@ -141,15 +146,72 @@ def passes_once(loops, relevant) -> bool:
 
 
 def mask(asked, machine, name, factors, rank, shared, tile) -> np.ndarray:
-    """Which of many mappings are as asked, ``[ways]``; `factors` ``[nodes, 8, ways]``, `rank` ``[memories, 8, ways]``."""
+    """Which of many mappings are as asked: factors ``[nodes, 8, ways]``, ranks ``[memories, 8, ways]``."""
     nodes, found = machine.structure.memories, []
     for way in range(factors.shape[-1]):
         mine = factors[..., way].astype(int).tolist()
         order_of = {
-            memory.name: [
-                DIMS[d] for d in np.argsort(rank[i, :, way], kind="stable") if mine[node][d] > 1
-            ]
+            memory.name: [DIMS[d] for d in np.argsort(rank[i, :, way], kind="stable") if mine[node][d] > 1]
             for i, (memory, node) in enumerate(zip(machine.memories, nodes, strict=True))
         }
         found.append(keeps_mapping(asked, machine, name, mine, shared, tile, order_of))
     return np.array(found, dtype=bool)
+
+
+def draw_schedule(random, workload, machine) -> Schedule:
+    """Some legal schedule: perhaps one pair of layers fused, any mappings that fit."""
+    pairs = [(edge.source, edge.target) for edge in workload.edges]
+    trips = [Trips(), Trips(P=2), Trips(N=2)]
+    groups = [Group(pair, count) for pair in pairs for count in trips]
+    groups = [None, *(one for one in groups if not violations(at_dram(workload, machine, one)))]
+    one = random.choice(groups)
+    start = at_dram(workload, machine, one)
+    fusion = pack_schedule(start).fusion
+    mappings = dict(start.mappings)
+    for i, layer in enumerate(workload.layers):
+        for _ in range(8 if layer.is_mac else 0):
+            tile, shared = (np.asarray(part)[:, i].astype(int).tolist() for part in (fusion.tile, fusion.shared))
+            tried = mappings | {layer.name: draw_mapping(random, machine, tile, shared)}
+            if not violations(Schedule(workload, machine, start.groups, tried)):
+                mappings = tried
+                break
+    return Schedule(workload, machine, cut_with(workload, one) if one else start.groups, mappings)
+
+
+def draw_asked(random, schedule) -> dict:
+    """Some of what is so in a schedule, as constraints: so there is one that keeps them."""
+    workload, machine = schedule.workload, schedule.machine
+    fused = {(edge.source, edge.target): schedule.is_fused(edge) for edge in workload.edges}
+    asked: dict = {"mapping": [], "fuse": [], "split": [], "groups": []}
+    for pair, is_fused in fused.items():
+        if random.random() < 0.3:
+            asked["fuse" if is_fused else "split"].append(list(pair))
+    for group in schedule.groups:
+        if random.random() < 0.15:
+            trips = {loop: count for loop, count in group.trips._asdict().items() if count > 1}
+            asked["groups"].append({"layers": list(group.layers)} | ({"trips": trips} if random.random() < 0.5 else {}))
+    for name, mapping in schedule.mappings.items():
+        rule: dict = {"layers": name}
+        d, node = random.randrange(8), random.randrange(len(machine.nodes))
+        factor, dim = mapping.factors[node][d], DIMS[d]
+        told = random.choice([factor, {"most": factor + 1}, {"least": max(1, factor - 1)}])
+        takes = not isinstance(machine.nodes[node], Axis) or dim in machine.nodes[node].dims
+        if random.random() < 0.5 and takes:
+            rule["factors"] = {machine.nodes[node].name: {dim: told}}
+        if random.random() < 0.3:
+            memory = random.randrange(1, len(machine.memories))
+            first = machine.structure.memories[memory]
+            held = min(workload[name].dims[d], prod(row[d] for row in mapping.factors[first:]))
+            rule["extents"] = {
+                machine.memories[memory].name: {dim: random.choice([{"most": held}, {"least": max(1, held // 2)}])}
+            }
+        if random.random() < 0.3:
+            memory = random.randrange(len(machine.memories))
+            order = mapping.orders[memory]
+            rule["order"] = {machine.memories[memory].name: random.choice([order, order[0] + "*", "*" + order[-1]])}
+        if random.random() < 0.3 and machine.axes:
+            axis = random.choice(machine.axes)
+            used = mapping.factors[machine.number[axis.name]]
+            rule["unroll"] = {axis.name: "".join(x for x, f in zip(DIMS, used, strict=True) if f > 1)}
+        asked["mapping"].append(rule)
+    return asked

@@ -327,10 +327,11 @@ class Together(Constraint):
 
     def __str__(self) -> str:
         shared = {} if self.trips is None else {loop: n for loop, n in self.trips._asdict().items() if n > 1}
-        told = ", ".join(f"{loop} {count}" for loop, count in shared.items()) or "nothing"
-        names = "+".join(self.layers)
-        what = f"{names} is a group" if len(self.layers) > 1 else f"{names} runs on its own"
-        return what if self.trips is None else f"{what} that shares {told}"
+        told = ", ".join(f"{loop} {count}" for loop, count in shared.items())
+        if len(self.layers) == 1:
+            return f"{self.layers[0]} runs on its own{f' in trips of {told}' if told else ''}"
+        what = f"{'+'.join(self.layers)} is a group"
+        return what if self.trips is None else f"{what} that shares {told or 'nothing'}"
 
     @property
     def nesting(self) -> str:

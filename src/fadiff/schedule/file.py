@@ -71,11 +71,12 @@ class StatedBound(Strict):
     @classmethod
     def of(cls, bound: LowerBound) -> Self:
         """A bound as a file states it."""
-        return cls(**(asdict(bound) | {"among": list(bound.among)}))
+        among = {"among": list(bound.among)}
+        return cls.model_validate(asdict(bound) | among)
 
     def value(self) -> LowerBound:
         """The checked value."""
-        return LowerBound(**(self.model_dump() | {"among": tuple(self.among)}))
+        return LowerBound(self.energy_pj, self.cycles, self.edp_uj_cycles, self.exact_factors, tuple(self.among))
 
 
 class MappingModel(Strict):

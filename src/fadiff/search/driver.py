@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
-from fadiff.schedule.constraints import Constraints
+from fadiff.schedule.constraints import Constraints, ImpossibleError
 from fadiff.schedule.rules import violations
 
 if TYPE_CHECKING:
@@ -237,10 +237,15 @@ def search(
     began = time.monotonic()
     check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
-    asked = {"exact_factors": settings.exact_factors, "constraints": settings.constraints}
-    incumbent = Incumbent(settings.objective, settings.limits, **asked)
-    schedules = growing(workload, machine, settings.deadline, **asked)
-    coarse = incumbent.offer(next(schedules))
+    exact, constraints = settings.exact_factors, settings.constraints
+    incumbent = Incumbent(settings.objective, settings.limits, exact_factors=exact, constraints=constraints)
+    schedules = growing(workload, machine, settings.deadline, exact_factors=exact, constraints=constraints)
+    try:
+        coarse = incumbent.offer(next(schedules))
+    except ImpossibleError as impossible:
+        from fadiff.search.asking import refusal
+
+        raise refusal(workload, machine, constraints, str(impossible), exact_factors=exact) from None
     if coarse is None:
         raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
     first, incumbent.found = coarse, None

@@ -72,8 +72,8 @@ def joint(
     workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, parts: JointSettings = WHOLE
 ) -> Iterator[Status]:
     """The generator behind ``--method joint``; see the module's docstring for its steps."""
-    asked = {"exact_factors": settings.exact_factors, "constraints": settings.constraints}
-    task = Task(workload, machine, settings.deadline, **asked)
+    exact, constraints = settings.exact_factors, settings.constraints
+    task = Task(workload, machine, settings.deadline, exact_factors=exact, constraints=constraints)
     known = ExactSearch(task, settings, incumbent)
     fuse = parts.fuse and known.task.fusing is not None
     starts = parts.starts or 64 * 192 // max(192, known.task.widths[False])

@@ -161,6 +161,11 @@ class Restrictions:
             return False
         return all(inside <= frozenset(self.given[name].layers) for name in inside if name in self.given)
 
+    def kept_apart(self, names: Sequence[str]) -> Constraint | None:
+        """A constraint that layers as a group would break, whatever their trips and mappings."""
+        alone = (Restrictions(self.workload, self.machine, Constraints((one,))) for one in self.constraints.given)
+        return next((one.constraints.given[0] for one in alone if not one.may_become(names)), None)
+
     def may_be(self, names: Iterable[str]) -> bool:
         """Whether a set of layers may be a group."""
         inside = frozenset(names)
@@ -213,8 +218,8 @@ def project(
     least, most = ends.least.astype(np.float64), ends.most.astype(np.float64)
     least[0], most[0] = np.ceil(least[0] / shared), np.maximum(1, np.floor(most[0] / shared))
     wanted = _within_lanes(factors, least, machine)
-    reach = [np.maximum(1, tile)]
-    limit = [tile]
+    reach: list[Any] = [np.maximum(1, tile)]
+    limit: list[Any] = [tile]
     for node in range(1, len(factors)):
         low, high = least[node - 1], most[node - 1]
         above = np.ceil(reach[-1] / high)

@@ -95,7 +95,7 @@ class Grouping:
     def allowed(self, seats: Int[np.ndarray, "individuals layers"]) -> Bool[np.ndarray, " individuals"]:
         """Whether all groups are such as are asked for."""
         allows = np.array([self.task.restrictions.allows(plan.group) for plan, _ in self._seats])
-        return allows[seats].all(axis=1)
+        return np.asarray(allows[seats].all(axis=1))
 
     def groups(self, seats: Int[np.ndarray, " layers"]) -> tuple[Group, ...]:
         """The groups of one individual, in execution order."""

@@ -11,7 +11,7 @@ What comes out is what was priced: the genomes returned say exactly the schedule
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -29,6 +29,7 @@ from fadiff.search.space import rank_table
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
+    from jax import Array
     from jaxtyping import Bool, Float, Int
 
     from fadiff.hardware import Machine
@@ -121,13 +122,14 @@ class Repair:
         whole = np.concatenate([np.ceil(np.asarray(rows.fusion.tile) / inner.prod(axis=0))[None], inner])
         number = order.transpose(2, 0, 1).reshape(-1, seats.size)
         rank = tuple(rank_table(orders)[:, number[i]] for i, orders in enumerate(self.task.space.orders))
-        nest = Nest(structure, rows.layers, MappingArrays(whole, rank), rows.fusion)
-        kept = np.asarray(keeps(self._ends.of(self._layer_of(seats)), nest, number))
+        mapping = MappingArrays(cast("Array", whole), cast("tuple[Array, ...]", rank))
+        nest = Nest(structure, rows.layers, mapping, rows.fusion)
+        kept = np.asarray(keeps(self._ends.of(self._layer_of(seats)), nest, cast("Array", number)))
         return allowed & (kept.reshape(seats.shape) | ~self.encoding.is_mac).all(axis=1)
 
     def _layer_of(self, seats: Int[np.ndarray, "individuals layers"]) -> list[int]:
         """The layer of each row."""
-        return np.tile(np.arange(seats.shape[1]), len(seats)).tolist()
+        return [*range(seats.shape[1])] * len(seats)
 
     def _fitted(
         self,

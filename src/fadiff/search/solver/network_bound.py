@@ -376,8 +376,8 @@ def prove(
     within a gap. Interrupted, it is the best so far."""
     best: Bound | None = None
     try:
-        asked = {"exact_factors": exact_factors, "constraints": constraints}
-        for bound in Prover(near, objective, stress, **asked).run(budget_seconds, gap, walks):
+        prover = Prover(near, objective, stress, exact_factors=exact_factors, constraints=constraints)
+        for bound in prover.run(budget_seconds, gap, walks):
             best = bound
             if watch is not None:
                 watch(bound)
