@@ -72,6 +72,14 @@ An accelerator of your own: energies are pJ per word. From a file it is read by 
 >>> fadiff.optimize(Workload("toy", (product,)), chip, objective="energy", limits=fast).best.cycles <= 400
 True
 
+``Constraints`` say what a schedule must be like. Here the array takes only outputs, and no lanes add up:
+
+>>> asked = fadiff.load_constraints({"mapping": [{"layers": "product", "unroll": {"lanes": "K"}}]})
+>>> isinstance(asked, fadiff.Constraints)
+True
+>>> asked.broken(fadiff.greedy(Workload("toy", (product,)), chip, constraints=asked))
+[]
+
 Executing the schedule, word by word, checks the price and the results at once:
 
 >>> fadiff.verify(by_hand).holds

@@ -230,7 +230,7 @@ def project(
         limit.append(np.minimum(np.where(low > 1, left, limit[-1]), np.maximum(1, ends.most_held[node])))
     below, found = np.ones_like(tile), list[Any]()
     for node in reversed(range(len(factors))):
-        room = np.where(limit[node] >= tile, np.ceil(tile / below), np.floor(limit[node] / below))
+        room: Any = np.where(limit[node] >= tile, np.ceil(tile / below), np.floor(limit[node] / below))
         here = np.minimum(wanted[node], np.maximum(1, room))
         here = np.maximum(here, np.ceil(reach[node] / below))
         found.append(np.clip(here, least[node], np.maximum(least[node], most[node])))
