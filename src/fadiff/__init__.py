@@ -79,6 +79,14 @@ cycle leaks 3 pJ:
 >>> fadiff.optimize(Workload("toy", (product,)), chip, objective=leaking, method="greedy").best.cycles > 0
 True
 
+``Constraints`` say what a schedule must be like. Here the array takes only outputs, and no lanes add up:
+
+>>> asked = fadiff.load_constraints({"mapping": [{"layers": "product", "unroll": {"lanes": "K"}}]})
+>>> isinstance(asked, fadiff.Constraints)
+True
+>>> asked.broken(fadiff.greedy(Workload("toy", (product,)), chip, constraints=asked))
+[]
+
 Executing the schedule, word by word, checks the price and the results at once:
 
 >>> fadiff.verify(by_hand).holds
@@ -126,6 +134,8 @@ from fadiff.cost import evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.hardware import Axis, Machine, Memory, load_machine
 from fadiff.schedule import Group, Mapping, Schedule, Trips
+from fadiff.schedule.constraints import Constraints
+from fadiff.schedule.constraints_file import load_constraints
 from fadiff.schedule.rules import violations
 from fadiff.workload import Dims, Input, Layer, Workload, load_model, save_workload
 
@@ -144,6 +154,7 @@ load_hardware = load_machine
 __all__ = [
     "Axis",
     "Charge",
+    "Constraints",
     "Dims",
     "FadiffError",
     "Group",
@@ -164,6 +175,7 @@ __all__ = [
     "from_onnx",
     "from_torch",
     "greedy",
+    "load_constraints",
     "load_hardware",
     "load_machine",
     "load_model",

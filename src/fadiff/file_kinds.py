@@ -12,6 +12,7 @@ SCHEDULE = "a schedule"
 TRACE = "the trace of a search"
 MAPPING = "a mapping of Timeloop"
 PLAN = "the plan of a sweep"
+CONSTRAINTS = "a file of constraints"
 MODEL = "a model from elsewhere"
 """Any of those that `fadiff import` reads."""
 ONNX_MODEL, TORCH_PROGRAM, CONFIGURATION = "an ONNX model", "a program of torch.export", "a Hugging Face configuration"
@@ -29,6 +30,7 @@ _USE = {
     TRACE: "give it after --trace, with its schedule",
     MAPPING: "fadiff import-mapping reads it",
     PLAN: "fadiff sweep reads it",
+    CONSTRAINTS: "give it after --constraints",
     ONNX_MODEL: _IMPORTED,
     TORCH_PROGRAM: _IMPORTED,
     CONFIGURATION: _IMPORTED,
@@ -71,7 +73,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     (ZIGZAG, frozenset({"memories", "operational_array"})),
     (NETWORK, frozenset({"layers"})),
     (PLAN, frozenset({"networks", "machines"})),
-    (MAPPING, frozenset({"mapping"})),
+    *((CONSTRAINTS, frozenset({key})) for key in ("mapping", "fuse", "split", "outputs", "groups", "keep")),
 )
 """Keys that tell a kind, the first that are all there."""
 
@@ -121,5 +123,14 @@ def _kind_of_data(data: object) -> str | None:
     """The kind that the keys of a file tell."""
     if not isinstance(data, Mapping):
         return None
-    keys = frozenset(cast("Mapping[object, object]", data))
+    values = cast("Mapping[object, object]", data)
+    keys = frozenset(values)
+    if _names_targets(values.get("mapping")):
+        return MAPPING
     return next((kind for kind, known in _KEYS if known <= keys), None)
+
+
+def _names_targets(entries: object) -> bool:
+    """Whether these are entries of Timeloop's: each names a target. Those of constraints name layers."""
+    listed = cast("list[object]", entries) if isinstance(entries, list) else []
+    return any(isinstance(entry, Mapping) and "target" in entry for entry in listed)

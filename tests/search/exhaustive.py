@@ -17,6 +17,7 @@ from fadiff.schedule.nest import Nest
 from fadiff.schedule.tiling import inner_edges
 from fadiff.search.space import map_space, trip_counts
 from fadiff.workload import DIMS
+from search.asked import keeps_group, mask
 from search.networks import at_dram
 
 AT_ONCE = 100_000
@@ -100,17 +101,22 @@ def _ranks(running: int, allowed: tuple[str, ...] | None) -> np.ndarray:
     return np.array([[order.index(dim) for dim in DIMS] for order in orders])
 
 
-def every_mapping(workload, machine, one, name, nodes, orders=None, exact=False) -> Every:
-    """Every mapping of a layer in its group that fits on its own and completes its sums where it must."""
+def every_mapping(workload, machine, one, name, nodes, orders=None, exact=False, asked=None) -> Every:
+    """Every mapping of a layer in its group that fits on its own and completes its sums where it must, and is as asked
+    (:mod:`search.asked`)."""
     i = next(i for i, layer in enumerate(workload.layers) if layer.name == name)
     fusion = pack_schedule(at_dram(workload, machine, one)).fusion
     fusion = type(fusion)(*(np.asarray(part)[..., [i]] for part in fusion))
     layers = LayerArrays(*(np.asarray(part)[..., [i]] for part in pack_layers(workload)))
     tile = tuple(np.asarray(fusion.tile)[:, 0].astype(int).tolist())
     factors, rank = every_choice(machine, tile, tuple(nodes[dim] for dim in DIMS), orders, exact)
+    if asked is not None:
+        shared = np.asarray(fusion.shared)[:, 0].astype(int).tolist()
+        kept = mask(asked, machine, name, factors, rank, shared, tile)
+        factors, rank = factors[..., kept], rank[..., kept]
     softmax = any("softmax" in workload[n].epilogue for n in one.layers)
     must_hold = one.trips.X > 1 and softmax and name == one.layers[-1]
-    spans = [slice(at, at + AT_ONCE) for at in range(0, factors.shape[-1], AT_ONCE)]
+    spans = [slice(at, at + AT_ONCE) for at in range(0, max(1, factors.shape[-1]), AT_ONCE)]
     parts = [_priced(machine, layers, fusion, factors[..., s], rank[..., s], must_hold) for s in spans]
     return Every(*(np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)))
 
@@ -181,17 +187,19 @@ def undominated(points: np.ndarray) -> np.ndarray:
     return np.array(kept).reshape(-1, points.shape[1])
 
 
-def every_group(workload, machine, one, exact=False) -> np.ndarray:
+def every_group(workload, machine, one, exact=False, asked=None) -> np.ndarray:
     """``[ways, 2]`` energy and cycles of every undominated way to map the layers of a group that fits."""
     usable = np.array([memory.usable_bytes for memory in machine.memories[1:]])
     count, fusing = len(usable), machine.structure.memories[1:].index(machine.structure.fuses)
-    space, live = map_space(machine), buffer_bytes(workload, machine, one)
+    nodes, orders, live = map_space(machine).nodes, map_space(machine).orders, buffer_bytes(workload, machine, one)
+    if asked is not None:  # what pays without constraints may not do with them
+        nodes, orders = all_nodes(machine), None
     # Energy and cycles; by memory: bytes kept, the most held besides, and what the sums of a channel loop add to that
     # while its first layer runs.
     ways = np.zeros((1, 2 + 3 * count))
     for i, (name, buffers) in enumerate(zip(one.layers, live, strict=True)):
         if workload[name].is_mac:
-            every = every_mapping(workload, machine, one, name, space.nodes, space.orders, exact)
+            every = every_mapping(workload, machine, one, name, nodes, orders, exact, asked)
         else:
             every = every_sum(workload, machine, one, name)
         besides = every.running - every.kept
@@ -239,10 +247,10 @@ def orders_of_groups(workload, members) -> list[tuple[frozenset[str], frozenset[
     return found
 
 
-def least_edp(workload, machine, exact=False) -> float:
+def least_edp(workload, machine, exact=False, asked=None) -> float:
     """The EDP of the best of all schedules: all cuts into groups, trip counts, nestings of X, and mappings.
 
-    With `exact` of those whose factors divide.
+    With `exact` of those whose factors divide, with `asked` of those that keep constraints.
     """
     ways: dict[tuple[str, ...], np.ndarray] = {}
     for members in may_be_groups(workload, machine):
@@ -250,8 +258,9 @@ def least_edp(workload, machine, exact=False) -> float:
         for trips in trip_counts_allowed(workload, machine, members) if len(members) > 1 else [Trips()]:
             for loops in ("GNPQX", "GXNPQ") if trips.X > 1 else ("GNPQ",):
                 one = Group(members, trips, loops)
-                if not exact or at_dram(workload, machine, one).exact_factors:
-                    found.append(every_group(workload, machine, one, exact))
+                divides = not exact or at_dram(workload, machine, one).exact_factors
+                if divides and (asked is None or keeps_group(asked, workload, members, trips)):
+                    found.append(every_group(workload, machine, one, exact, asked))
         ways[members] = undominated(np.concatenate(found))
     steps = orders_of_groups(workload, ways)
     front = {frozenset[str](): np.zeros((1, 2))}

@@ -10,6 +10,7 @@ import numpy as np
 
 from fadiff.analysis.breakdown import breakdown
 from fadiff.analysis.units import change_text, size_text
+from fadiff.schedule.constraints import Constraints
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.plans import Members
 from fadiff.search.explain.merging import Pair, merged_layers
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from fadiff.schedule import Group, Schedule
     from fadiff.workload import Edge
 
-FORBIDDEN: frozenset[Cause] = frozenset({"not fusible", "no memory fuses", "incomplete", "one sink", "repeat", "order"})
+FORBIDDEN: frozenset[Cause] = frozenset(
+    {"not fusible", "no memory fuses", "incomplete", "one sink", "repeat", "order", "asked"}
+)
 """Causes that no memory, however large, would change."""
 
 
@@ -70,14 +73,21 @@ class NotFused:
     """Number of the first entry that is the same but for names; its own where none before is."""
 
 
-def why_not(evaluation: Evaluation, objective: Objective | str = EDP, *, priced: bool = True) -> tuple[NotFused, ...]:
+def why_not(
+    evaluation: Evaluation,
+    objective: Objective | str = EDP,
+    *,
+    priced: bool = True,
+    constraints: Constraints = Constraints(),
+) -> tuple[NotFused, ...]:
     """One entry for every edge that is not fused, in the order of the workload's edges.
 
     Takes seconds where many groups could be merged: without `priced` it does not try, and tells them as not searched.
     """
     schedule = evaluation.schedule
     # Where energies are 0 there is nothing to price.
-    known = verdicts(evaluation, objective, priced=priced and evaluation.edp_uj_cycles > 0)
+    priced = priced and evaluation.edp_uj_cycles > 0
+    known = verdicts(evaluation, objective, priced=priced, constraints=constraints)
     alike = alike_pairs(schedule)
     task = Task(schedule.workload, schedule.machine, dtype=np.float64)
     told: dict[Pair, tuple[Merged | None, int | None]] = {}

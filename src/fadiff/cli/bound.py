@@ -5,11 +5,20 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from fadiff.cli.asked import (
+    ConstraintsFile,
+    KeptLayers,
+    KeptSchedule,
+    constraints_json,
+    constraints_table,
+    read_asked,
+    told_constraints,
+)
 from fadiff.cli.coverage import Strict, coverage_json, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import OBJECTIVE_HELP, ExactFactors, Json
@@ -54,6 +63,9 @@ def bound(
         float, typer.Option("--gap", min=0.0, help="Stop where the gap is this small, in percent of the bound.")
     ] = 0.1,
     exact_factors: ExactFactors = False,
+    constraints: ConstraintsFile = None,
+    keep: KeptSchedule = None,
+    layers: KeptLayers = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -84,7 +96,8 @@ def bound(
     from fadiff.search.solver.network_bound import prove
 
     wanted = Objective.of(objective)
-    check_outputs((output,), (target,))
+    check_outputs((output,), (target, constraints, keep))
+    asked: Any = {"exact_factors": exact_factors, "constraints": (asked_for := read_asked(constraints, keep, layers))}
     seconds = parse_duration(budget)
     if kind_of_file(Path(target)) == SCHEDULE:
         given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value, "--unfold": unfold}
@@ -98,6 +111,12 @@ def bound(
                 f"{target} has tiles that are cut at their ends: leave --exact-factors away, or find a schedule with "
                 "fadiff optimize --exact-factors first"
             )
+        asked_for.check(near.schedule.workload, near.schedule.machine)
+        if broken := asked_for.broken(near.schedule):
+            raise FadiffError(
+                f"{target} does not keep what is asked ({broken[0]}): find a schedule that does with fadiff optimize "
+                "--constraints first"
+            )
     else:
         workload = load_model(target, *read_sizes(shape, dim, value), unfold=unfold)
         if strict:
@@ -107,7 +126,7 @@ def bound(
             hardware or "gemmini-large",
             budget_seconds=seconds / 2,
             objective=wanted,
-            exact_factors=exact_factors,
+            **asked,
         )
         near, seconds = found.best, seconds - found.seconds
         if found.stopped == "interrupt":
@@ -116,17 +135,20 @@ def bound(
     with LiveDisplay(schedule.workload.name, schedule.machine.name, seconds, shown=sys.stderr.isatty()) as display:
         watch = partial(_show, display, near)
         try:
-            proven = prove(near, seconds, wanted, gap / 100, watch=watch, exact_factors=exact_factors)
+            proven = prove(near, seconds, wanted, gap / 100, watch=watch, **asked)
         except KeyboardInterrupt:
             raise _unproven(near, output) from None
+    told = told_constraints(schedule.workload, schedule.machine, asked_for, proven.least)
     if output is not None:
         save_schedule(output, replace(schedule, bound=proven.least))
     if json:
-        print_json(_document(proven, near, wanted))
+        print_json(_document(proven, near, wanted) | constraints_json(told))
         return
     out = console()
     out.print(_facts(proven, near, wanted))
     out.print(_losses(proven, "EDP" if wanted in STATED else wanted.name))
+    if told:
+        out.print(constraints_table(told))
     if output is not None:
         out.print(f"Written to {output}, the bound with it.")
 

@@ -13,6 +13,16 @@ from rich.table import Table
 from fadiff.analysis.breakdown import breakdown, first_memory_bytes
 from fadiff.analysis.search_trace import parse_trace
 from fadiff.analysis.units import size_text
+from fadiff.cli.asked import (
+    ConstraintsFile,
+    KeptLayers,
+    KeptSchedule,
+    PriceConstraints,
+    constraints_json,
+    constraints_table,
+    read_asked,
+    told_constraints,
+)
 from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import OBJECTIVE_HELP, ExactFactors, Json, Model
@@ -24,6 +34,7 @@ from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import load_machine
+from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.naming import short_named
 from fadiff.workload import load_model
 from fadiff_command.signals import interruption
@@ -87,6 +98,10 @@ def optimize(
             show_default=False,
         ),
     ] = None,
+    constraints: ConstraintsFile = None,
+    keep: KeptSchedule = None,
+    layers: KeptLayers = None,
+    price_constraints: PriceConstraints = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to write the schedule.", show_default=False),
@@ -125,6 +140,7 @@ def optimize(
       fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
     """
     from fadiff.cli.live import LiveDisplay
+    from fadiff.search.asking import ConstraintCosts, constraint_costs
     from fadiff.search.driver import Limits
     from fadiff.search.objective import EDP, STATED, Objective
     from fadiff.search.optimize import ALIASES, PROVEN_METHODS, UNFUSED_METHODS, find_method, parse_duration
@@ -133,8 +149,9 @@ def optimize(
     find_method(method)
     wanted = Objective.of(objective)
     seconds = parse_duration(budget)
-    check_outputs((output, trace, report), (model, hardware, *([] if start is None else [str(start)])))
+    check_outputs((output, trace, report), (model, hardware, start, constraints, keep))
     begin = None if start is None else load_schedule(start)
+    asked_for = read_asked(constraints, keep, layers)
     limits = Limits(inf if max_energy is None else max_energy * 1e6, inf if max_latency is None else max_latency)
     workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     if strict:
@@ -152,10 +169,23 @@ def optimize(
             limits=limits,
             exact_factors=exact_factors,
             start=begin,
+            constraints=asked_for,
             watch=display.update,
         )
         proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped != "interrupt"
-        proven = _proven(result, seconds, wanted, display, exact_factors=exact_factors) if proves else None
+        asked_of = {"exact_factors": exact_factors, "constraints": asked_for}
+        proven = _proven(result, seconds, wanted, display, asked_of) if proves else None
+    costs_of: ConstraintCosts | None = None
+    if price_constraints and asked_for:
+        again: Any = {"method": method, "seed": seed, "objective": wanted}
+        again |= {"limits": limits, "exact_factors": exact_factors, "start": begin}
+        costs_of = constraint_costs(
+            result.best,
+            asked_for,
+            lambda left: run(workload, machine, budget_seconds=seconds, constraints=left, **again).best,
+            wanted,
+            limits,
+        )
     bound = None if proven is None else proven.least
     limited = proven if limits != Limits() else None
     gap_within = None if limited is None else limited.gap_within(result.best, limits, wanted)
@@ -165,8 +195,10 @@ def optimize(
     asked |= {"restarts": restarts} if restarts != "auto" else {}
     asked |= {"max-energy": str(max_energy)} if max_energy is not None else {}
     asked |= {"max-latency": str(max_latency)} if max_latency is not None else {}
-    asked |= {"start": str(start)} if start is not None else {}
+    files = (("start", start), ("constraints", constraints), ("keep", keep), ("layers", layers))
+    asked |= {option: str(given) for option, given in files if given is not None}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
+    told_asked = told_constraints(workload, machine, asked_for, bound)
     flags = [*(["--unfold"] if unfold else []), *(["--exact-factors"] if exact_factors else [])]
     made_by = {**result.schedule.made_by, "command": _command([model, *flags], asked, sizes)}
     schedule = replace(result.schedule, made_by=made_by, bound=bound)
@@ -178,16 +210,20 @@ def optimize(
         write_report(report, evaluate(short_named(best.schedule)), trace=parse_trace(steps, "the trace"))
     carried = None if result.carried is None else result.carried.told(str(start))
     costs = breakdown(best)
-    reasons = _boundaries(best, wanted, priced=result.stopped == "done") if method not in UNFUSED_METHODS else []
+    priced = result.stopped == "done"
+    reasons = _boundaries(best, wanted, asked_for, priced=priced) if method not in UNFUSED_METHODS else []
     if json:
         summary = asdict(costs)
         del summary["layers"]
         compared = {"greedy": _cost_json(result.greedy), "unfused": _cost_json(result.unfused)}
+        if result.unfused.schedule.fused_edges:
+            del compared["unfused"]
         made: dict[str, Any] = {"schedule_file": None if output is None else str(output), **summary}
         made["gap"] = costs.gaps.get("edp")
         made |= {} if gap_within is None else {"gap_within_limits": gap_within}
         made |= {} if gap is None else {"objective": wanted.name, "gap_of_objective": gap}
         made["edges_fused"] = len(best.schedule.fused_edges)
+        made |= constraints_json(told_asked, costs_of)
         made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
         made |= {} if carried is None else {"start": carried}
         made |= {"left_out": result.left_out} if result.left_out else {}
@@ -202,6 +238,10 @@ def optimize(
         out.print(groups_table(costs))
     if reasons:
         out.print(_reasons_table(reasons))
+    if told_asked:
+        out.print(constraints_table(told_asked, costs_of, proven=bound is not None))
+        if costs_of is not None:
+            out.print(f"{str(costs_of)[:1].upper()}{str(costs_of)[1:]}.")
     if gap_within is not None:
         out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({wanted.name}).")
     elif gap is not None:
@@ -218,7 +258,7 @@ def optimize(
 
 
 def _proven(
-    result: "Result", seconds: float, objective: "Objective", display: "LiveDisplay", *, exact_factors: bool
+    result: "Result", seconds: float, objective: "Objective", display: "LiveDisplay", asked: dict[str, Any]
 ) -> "Bound | None":
     """What no schedule undercuts, proven in what is left of the time; None where nothing is."""
     from fadiff.search.solver.network_bound import prove
@@ -238,18 +278,18 @@ def _proven(
             PROOF_WALKS,
             watch,
             result.stress,
-            exact_factors=exact_factors,
+            **asked,
         )
     except KeyboardInterrupt:
         # Before anything was proven: the schedule is there all the same.
         return None
 
 
-def _boundaries(best: Evaluation, objective: "Objective", *, priced: bool) -> list[dict[str, str]]:
+def _boundaries(best: Evaluation, objective: "Objective", asked: Constraints, *, priced: bool) -> list[dict[str, str]]:
     """Why each unfused tensor leaves the chip; what fusing it would cost is priced only after a full search."""
     from fadiff.analysis.why_not import why_not
 
-    found = why_not(best, objective, priced=priced)
+    found = why_not(best, objective, priced=priced, constraints=asked)
     return [{key: getattr(entry, key) for key in ("source", "target", "cause", "detail")} for entry in found]
 
 
@@ -257,7 +297,9 @@ def _comparison(best: Evaluation, unfused: Evaluation, greedy: Evaluation) -> Ta
     """This schedule against the best one without fusion, and against the heuristic."""
     first = best.schedule.machine.memories[0].name
     made = table("Compared", ("schedule", "energy", "cycles", "EDP", first, "EDP ratio"))
-    for name, one in (("this one", best), ("best unfused", unfused), ("greedy", greedy)):
+    # Where something must be fused, nothing without fusion is there to compare with.
+    apart = [] if unfused.schedule.fused_edges else [("best unfused", unfused)]
+    for name, one in (("this one", best), *apart, ("greedy", greedy)):
         made.add_row(
             name,
             microjoules(one.energy_pj),

@@ -66,15 +66,17 @@ class StatedBound(Strict):
     cycles: PositiveFloat
     edp_uj_cycles: PositiveFloat
     exact_factors: bool = False
+    among: list[str] = Field(default=[])
 
     @classmethod
     def of(cls, bound: LowerBound) -> Self:
         """A bound as a file states it."""
-        return cls(**asdict(bound))
+        among = {"among": list(bound.among)}
+        return cls.model_validate(asdict(bound) | among)
 
     def value(self) -> LowerBound:
         """The checked value."""
-        return LowerBound(**self.model_dump())
+        return LowerBound(self.energy_pj, self.cycles, self.edp_uj_cycles, self.exact_factors, tuple(self.among))
 
 
 class MappingModel(Strict):

@@ -51,11 +51,14 @@ class LowerBound:
     edp_uj_cycles: float
     exact_factors: bool = False
     """Whether only schedules are meant whose factors divide what they cut."""
+    among: tuple[str, ...] = ()
+    """Constraints that the schedules meant keep, a sentence each."""
 
     @property
     def meant(self) -> str:
         """The schedules that it speaks of."""
-        return "schedule with exact factors" if self.exact_factors else "schedule"
+        exact = "schedule with exact factors" if self.exact_factors else "schedule"
+        return f"{exact} that keeps the constraints" if self.among else exact
 
     def gaps(self, energy_pj: float, cycles: float) -> dict[str, float]:
         """By how much a schedule may be above the best there is in each measure: cost / bound - 1."""

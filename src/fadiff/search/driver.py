@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
+from fadiff.schedule.constraints import Constraints, ImpossibleError
 from fadiff.schedule.rules import violations
 from fadiff.search.objective import EDP, Objective, Weights
 
@@ -114,6 +115,7 @@ class Incumbent:
     """The best schedule that the method itself offered."""
     offered: int = 0
     exact_factors: bool = False
+    constraints: Constraints = Constraints()
     stress: Weights = (1.0, 1.0)
     """By how much more a pJ and a cycle count than the objective says, so that limits are kept."""
     starts: tuple[Schedule, ...] = ()
@@ -123,6 +125,8 @@ class Incumbent:
         """Score a schedule and keep it where it is the best; None if it is not legal, or not what is asked for."""
         self.offered += 1
         if violations(schedule) or (self.exact_factors and not schedule.exact_factors):
+            return None
+        if self.constraints.broken(schedule):
             return None
         evaluation = evaluate(schedule)
         self.best = self._better(evaluation, self.best)
@@ -152,6 +156,8 @@ class Settings:
     """Whether all factors must divide what they cut, so that no tile is cut at its end."""
     start: Schedule | None = None
     """A schedule to start from, also of another network or machine."""
+    constraints: Constraints = Constraints()
+    """What is asked of schedules besides."""
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 
@@ -215,9 +221,15 @@ def search(
     began = time.monotonic()
     check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
-    incumbent = Incumbent(settings.objective, settings.limits, exact_factors=settings.exact_factors)
-    schedules = growing(workload, machine, settings.deadline, exact_factors=settings.exact_factors)
-    coarse = incumbent.offer(next(schedules))
+    exact, constraints = settings.exact_factors, settings.constraints
+    incumbent = Incumbent(settings.objective, settings.limits, exact_factors=exact, constraints=constraints)
+    schedules = growing(workload, machine, settings.deadline, exact_factors=exact, constraints=constraints)
+    try:
+        coarse = incumbent.offer(next(schedules))
+    except ImpossibleError as impossible:
+        from fadiff.search.asking import refusal
+
+        raise refusal(workload, machine, constraints, str(impossible), exact_factors=exact) from None
     if coarse is None:
         raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
     first, incumbent.found = coarse, None

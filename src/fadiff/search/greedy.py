@@ -18,10 +18,12 @@ import numpy as np
 
 from fadiff.errors import FadiffError
 from fadiff.schedule import Group, Schedule
+from fadiff.schedule.constraints import Constraints, ImpossibleError
+from fadiff.search.exact.asked import in_order, joined_groups
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, best_of, moved, price
 from fadiff.search.exact.conditions import NO_MOVE, Condition, Task, as_moves
-from fadiff.search.exact.menus import Menu, Row, full_array, join, outermost, stacked, start_from
+from fadiff.search.exact.menus import Menu, Row, full_array, join, outermost, smallest, stacked, start_from, subset
 from fadiff.search.space import settle
 from fadiff.workload import DIMS
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule import Mapping
+    from fadiff.search.driver import Weights
     from fadiff.workload import Workload
 
 RATIOS = ((2, 8), (2, 3, 7))
@@ -42,32 +45,48 @@ LAYERS_AT_ONCE, COARSE_AT_ONCE = 24, 256
 
 
 def greedy(
-    workload: Workload, machine: Machine, deadline: float = float("inf"), *, exact_factors: bool = False
+    workload: Workload,
+    machine: Machine,
+    deadline: float = float("inf"),
+    *,
+    exact_factors: bool = False,
+    constraints: Constraints = Constraints(),
 ) -> Schedule:
-    """A legal schedule without fusion: a few milliseconds for each different layer.
+    """A legal schedule without fusion, but for what must be fused: a few milliseconds for each different layer.
 
     Layers that are not reached by the deadline, on the clock of `time.monotonic`, keep their coarse tiles. With
     `exact_factors` all tiles divide their dims.
     """
-    *_, last = growing(workload, machine, deadline, exact_factors=exact_factors)
+    *_, last = growing(workload, machine, deadline, exact_factors=exact_factors, constraints=constraints)
     return last
 
 
 def growing(
-    workload: Workload, machine: Machine, deadline: float = float("inf"), *, exact_factors: bool = False
+    workload: Workload,
+    machine: Machine,
+    deadline: float = float("inf"),
+    *,
+    exact_factors: bool = False,
+    constraints: Constraints = Constraints(),
 ) -> Iterator[Schedule]:
     """A coarse schedule, from one start of each layer: a thousand different layers take less than a second. Then the
     greedy one, if it is another."""
     # How often a layer runs does not matter to it: those that differ in nothing else are one layer here.
     once = replace(workload, layers=tuple(replace(layer, repeat=1) for layer in workload.layers))
-    task = Task(once, machine, dtype=np.float64, exact_factors=exact_factors)
-    conditions = {layer.name: task.alone(layer.name) for layer in workload.layers if layer.is_mac}
+    task = Task(once, machine, dtype=np.float64, exact_factors=exact_factors, constraints=constraints)
+    joined = joined_groups(
+        Task(workload, machine, dtype=np.float64, exact_factors=exact_factors, constraints=constraints), grown
+    )
+    fused = {name: mapping for _, mappings in joined for name, mapping in mappings.items()}
+    inside = {name for group, _ in joined for name in group.layers}
+    alone = [layer for layer in workload.layers if layer.name not in inside]
+    conditions = {layer.name: task.alone(layer.name) for layer in alone if layer.is_mac}
     different = list(dict.fromkeys(conditions.values()))
-    groups = tuple(Group((name,)) for name in workload.topological)
+    groups = in_order(workload, [*(group for group, _ in joined), *(Group((layer.name,)) for layer in alone)])
     found: dict[Condition, Mapping] = {}
 
     def schedule() -> Schedule:
-        mappings = {name: found[condition] for name, condition in conditions.items()}
+        mappings = fused | {name: found[condition] for name, condition in conditions.items()}
         return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"})
 
     for at in range(0, len(different), COARSE_AT_ONCE):
@@ -88,10 +107,13 @@ def _coarse(task: Task, conditions: Sequence[Condition]) -> dict[Condition, Mapp
     found = _grown(task, [Row(condition, full_array(task, condition), room) for condition in conditions], steps)
     stuck = np.flatnonzero(np.isinf(found.price)).tolist()
     if stuck:
-        emptied = _grown(task, [Row(conditions[i], outermost(task), room) for i in stuck], steps)
+        rows = [[Row(conditions[i], start, room) for start in smallest(task, conditions[i])] for i in stuck]
+        every = _grown(task, [row for mine in rows for row in mine], steps)
+        best = np.where(np.isfinite(every.price), _edp(every), np.inf).reshape(len(stuck), -1).argmin(axis=1)
+        emptied = subset(every, best + np.arange(len(stuck)) * len(rows[0]))
         if np.isinf(emptied.price).any():
             worst = int(np.isinf(emptied.price).argmax())
-            raise FadiffError(_too_large(task, conditions[stuck[worst]], emptied.running[:, worst]))
+            raise _too_large(task, conditions[stuck[worst]], emptied.running[:, worst])
         for old, new in zip(found, emptied, strict=True):
             old[..., stuck] = new
     return _mappings(task, conditions, found)
@@ -116,13 +138,21 @@ def _fine(task: Task, conditions: Sequence[Condition]) -> dict[Condition, Mappin
 
 
 def _mappings(task: Task, conditions: Sequence[Condition], found: Menu) -> dict[Condition, Mapping]:
-    return {condition: to_mapping(task, condition, found, i) for i, condition in enumerate(conditions)}
+    """As far as they fit."""
+    fits = np.isfinite(found.price)
+    return {condition: to_mapping(task, condition, found, i) for i, condition in enumerate(conditions) if fits[i]}
+
+
+def grown(task: Task, rows: Sequence[Row], weights: Weights) -> Menu:
+    """The mappings of rows after their best steps, whatever the weights: a climber without a compiler."""
+    return _grown(task, rows, _steps(task, RATIOS[0]))
 
 
 def _grown(task: Task, rows: Sequence[Row], steps: Moves) -> Menu:
     """The mappings of rows after their best steps, until none helps."""
     packed, start = stacked(task, rows, (1.0, 1.0))
-    pricing = partial(price, task.structure, task.space.orders, machine=task.numbers, alone=True)
+    single = not any(row.condition.grouped for row in rows)
+    pricing = partial(price, task.structure, task.space.orders, machine=task.numbers, alone=single)
     factors = settle(cast("Array", start.factors), packed.fusion.tile)
     best = pricing(packed, factors, cast("Array", start.order))
     steps = Moves(*(cast("Array", np.broadcast_to(part, (len(part), len(rows)))) for part in steps))
@@ -161,7 +191,7 @@ def _steps(task: Task, ratios: Sequence[int]) -> Moves:
     return as_moves(np.array([NO_MOVE, *steps]).T[:, :, None])
 
 
-def _too_large(task: Task, condition: Condition, needed: Float[np.ndarray, " memories"]) -> str:
+def _too_large(task: Task, condition: Condition, needed: Float[np.ndarray, " memories"]) -> FadiffError:
     """What a layer that fits in no way lacks; `needed` are the bytes that tiles of one value take."""
     lacks = [
         f"{size:g} bytes of {memory.name} for one value of {' and '.join(memory.keeps)}, "
@@ -170,4 +200,6 @@ def _too_large(task: Task, condition: Condition, needed: Float[np.ndarray, " mem
         if size > memory.usable_bytes
     ]
     name = task.layer(condition).name
-    return f"layer {name!r} fits {task.machine.name} in no way: it needs {' and '.join(lacks)}"
+    if task.restrictions.ends is not None:
+        return ImpossibleError(f"layer {name!r} fits {task.machine.name} in no way that keeps what is asked of it")
+    return FadiffError(f"layer {name!r} fits {task.machine.name} in no way: it needs {' and '.join(lacks)}")

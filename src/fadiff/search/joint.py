@@ -72,9 +72,7 @@ def joint(
     workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, parts: JointSettings = WHOLE
 ) -> Iterator[Status]:
     """The generator behind ``--method joint``; see the module's docstring for its steps."""
-    exact_factors, charges = settings.exact_factors, settings.objective.charges
-    task = Task(workload, machine, settings.deadline, exact_factors=exact_factors, charges=charges)
-    yield from steps(ExactSearch(task, settings, incumbent), parts)
+    yield from steps(ExactSearch(Task.of(workload, machine, settings), settings, incumbent), parts)
 
 
 def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:

@@ -14,6 +14,7 @@ from fadiff.cost import Evaluation, load_schedule
 from fadiff.errors import FadiffError, pip_install
 from fadiff.hardware import Machine, load_machine
 from fadiff.schedule import Schedule
+from fadiff.schedule.constraints import Constraints
 from fadiff.search.driver import Incumbent, Limits, Method, Result, Settings, Status, search
 from fadiff.search.objective import EDP, Objective
 from fadiff.workload import Workload, load_model
@@ -81,6 +82,7 @@ def optimize(
     objective: Objective | str = EDP,
     limits: Limits = Limits(),
     exact_factors: bool = False,
+    constraints: Constraints = Constraints(),
     start: Schedule | str | Path | None = None,
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
@@ -120,8 +122,9 @@ def optimize(
         raise FadiffError(f"method {method!r} may cut tiles at their ends: for exact factors use one of {told}")
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
+    constraints.check(workload, machine)
     given = start if start is None or isinstance(start, Schedule) else load_schedule(start)
-    settings = Settings(seed, restarts, objective, limits, exact_factors, given)
+    settings = Settings(seed, restarts, objective, limits, exact_factors, given, constraints)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
     if limits.excess(found.best):
         raise FadiffError(_over(found.best, limits))

@@ -198,8 +198,9 @@ def _steps(
 ) -> Iterator[Status]:
     """The search for EDP, then turns to other prices."""
     first = time.monotonic() + FIRST_SHARE * settings.seconds_left
-    task = Task(workload, machine, first, exact_factors=settings.exact_factors)
-    known = ExactSearch(task, replace(settings, deadline=first), incumbent)
+    early = replace(settings, deadline=first)
+    task = Task.of(workload, machine, early)
+    known = ExactSearch(task, early, incumbent)
     try:
         yield from steps(known, EXACT)
     except OutOfTimeError:

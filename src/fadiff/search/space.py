@@ -45,10 +45,10 @@ def map_space(machine: Machine) -> Space:
     return Space(nodes, orders)
 
 
-def useful_structure(workload: Workload, machine: Machine) -> Structure:
+def useful_structure(workload: Workload, machine: Machine, space: Space) -> Structure:
     """A machine's structure with only those dims at each node for which a factor may pay in some layer."""
     looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
-    nodes, whole = map_space(machine).nodes, machine.structure
+    nodes, whole = space.nodes, machine.structure
     dims = tuple("".join(dim for dim in looped if node in nodes[dim]) for node in range(len(whole.dims)))
     return Structure(whole.keeps, dims, whole.fuses)
 

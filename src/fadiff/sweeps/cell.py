@@ -54,7 +54,7 @@ def search_cell(cell: Cell) -> Found:
         method=cell.method,
         budget_seconds=cell.budget_s,
         seed=cell.seed,
-        objective=cell.objective,  # pyright: ignore[reportArgumentType]  (checked by the search)
+        objective=cell.objective,
     )
     if found.stopped == "interrupt":
         raise KeyboardInterrupt
@@ -62,7 +62,7 @@ def search_cell(cell: Cell) -> Found:
     if cell.bound and (left := cell.budget_s - found.seconds) > 0:
         from fadiff.search.solver.network_bound import bound
 
-        found_bound = bound(schedule, budget_seconds=left, objective=cell.objective)  # pyright: ignore[reportArgumentType]
+        found_bound = bound(schedule, budget_seconds=left, objective=cell.objective)
         schedule = replace(schedule, bound=found_bound.least)
         proven = {"bound_edp_uj_cycles": found_bound.least.edp_uj_cycles, "gap": found_bound.gap(best)}
     told = {

@@ -30,7 +30,8 @@ from fadiff.files import FileError, Strict, keys_of, misspelt, validate
 from fadiff.hardware import load_machine, machine_to_json
 from fadiff.hardware.quantities import bytes_with_unit
 from fadiff.hardware.variants import grid, read_variant, variant_name
-from fadiff.search.optimize import check_objective, find_method, parse_duration
+from fadiff.search.objective import Objective
+from fadiff.search.optimize import find_method, parse_duration
 from fadiff.workload import load_model
 from fadiff.workload.file import workload_to_json
 
@@ -134,7 +135,7 @@ def read_plan(plan: Path | str | Mapping[str, Any]) -> list[Cell]:
         for method in said.methods:
             find_method(method)
         for objective in said.objectives:
-            check_objective(objective)
+            Objective.of(objective)
         budget_s = parse_duration(said.budget)
         networks = {name: load_model(name) for name in said.networks}
         machines = list(_machines(said))

@@ -14,13 +14,13 @@ from fadiff.schedule import rules
 from fadiff.schedule.capacity import needs
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
-from fadiff.search.driver import price_weights
 from fadiff.search.exact import assemble
 from fadiff.search.exact.assemble import fill, fits, to_schedule
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.cuts import Cuts
 from fadiff.search.exact.menus import Menu, join, size_of, subset
 from fadiff.search.exact.plans import Plan, alone, plans
+from fadiff.search.objective import EDP
 from search.exact.rows import GROUPS, conditions_in, drawn, made_up, priced, rough_menus
 from search.exhaustive import buffer_bytes
 from search.networks import EYERISS, FLAT, GEMMINI, NETWORKS, SIMBA, sized
@@ -171,7 +171,7 @@ def test_a_filled_group_is_legal_and_costs_what_the_evaluator_says(machine):
     random, fused = np.random.default_rng(0), 0
     for workload in NETWORKS.values():
         task = Task(workload, machine)
-        weights = price_weights(evaluate(greedy(workload, machine)), "edp")
+        weights = EDP.weights(evaluate(greedy(workload, machine)))
         every = [*(alone(task, name) for name in workload.topological), *some_plans(task)]
         groups = Cuts(task, every).cut(rough_menus(task, every, random), weights).groups
         schedule = to_schedule(task, groups)

@@ -7,11 +7,11 @@ from fadiff.cost import evaluate
 from fadiff.schedule import Group
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
-from fadiff.search.driver import price_weights
 from fadiff.search.exact.assemble import fill, polish, to_schedule
 from fadiff.search.exact.cuts import Cuts
 from fadiff.search.exact.menus import grouped, size_of
 from fadiff.search.exact.plans import alone, plans
+from fadiff.search.objective import EDP
 from search.exact.rows import rough_menus, task_of
 from search.networks import GEMMINI, NETWORKS, add, group, network, sized
 
@@ -33,7 +33,7 @@ def test_polishing_a_rough_cut_makes_it_better_and_keeps_it_legal():
     ratios, random = [], np.random.default_rng(0)
     for workload in NETWORKS.values():
         task = task_of(workload, sized(GEMMINI, scratchpad=200, accumulator=16))
-        weights = price_weights(evaluate(greedy(workload, task.machine)), "edp")
+        weights = EDP.weights(evaluate(greedy(workload, task.machine)))
         every = [*(alone(task, name) for name in workload.topological), *list(plans(task))[::5]]
         before = Cuts(task, every).cut(rough_menus(task, every, random), weights).groups
         ratios.append(assert_better_and_legal(task, before, weights))
@@ -61,7 +61,7 @@ GROUPS = [
 def test_polishing_a_group_keeps_within_what_its_layers_have_together(name, one, scratchpad, accumulator):
     workload, machine = NETWORKS[name], sized(GEMMINI, scratchpad=scratchpad, accumulator=accumulator)
     task = task_of(workload, machine)
-    weights = price_weights(evaluate(greedy(workload, machine)), "edp")
+    weights = EDP.weights(evaluate(greedy(workload, machine)))
     (plan,) = (plan for plan in plans(task) if plan.group == one)
     every = [plan, *(alone(task, n) for n in workload.topological if n not in one.layers)]
     every.sort(key=lambda plan: workload.depth[plan.group.layers[0]])
@@ -74,7 +74,7 @@ def test_polishing_a_group_keeps_within_what_its_layers_have_together(name, one,
 def test_polishing_twice_changes_nothing_more():
     workload, machine = NETWORKS["residual"], sized(GEMMINI, scratchpad=200)
     task = task_of(workload, machine)
-    weights = price_weights(evaluate(greedy(workload, machine)), "edp")
+    weights = EDP.weights(evaluate(greedy(workload, machine)))
     every = [alone(task, name) for name in workload.topological]
     groups = Cuts(task, every).cut(rough_menus(task, every, np.random.default_rng(0)), weights).groups
     once = polish(task, groups, weights)

@@ -79,7 +79,8 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     told = [f"Its EDP is {', and '.join(against)}."] if against else []
     if costs.gaps:
         told.append(
-            f"No schedule has an EDP that is lower by more than {_lower(costs.gaps['edp']):.1%}: that is proven."
+            f"No {'schedule' if costs.bound is None else costs.bound.meant} has an EDP that is lower by more than "
+            f"{_lower(costs.gaps['edp']):.1%}: that is proven."
         )
     if evaluation.schedule.workload.not_modelled:
         told.append(f"Not modelled: {evaluation.schedule.workload.coverage.told}.")

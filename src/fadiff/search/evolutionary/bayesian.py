@@ -133,7 +133,7 @@ def bayesian(
         drawn = features.tied(encoding.random(random, own.design - len(first)))
         return _Data(features, judge, np.concatenate([*first, drawn]))
 
-    data = design(encoding.of_schedule(greedy(workload, machine)))
+    data = design(encoding.of_schedule(greedy(workload, machine, constraints=settings.constraints)))
     yield Status("design", 1, own.steps)
     if not features(data.rows).size:
         return

@@ -122,6 +122,8 @@ class Rows(NamedTuple):
     """Buffers in the memory that fuses while the layer runs."""
     must_hold: Float[Any, " rows"]
     """1 where sums may not reach the first memory unfinished (softmax under the channel loop)."""
+    least: Float[Any, "nodes 8 rows"] | None = None
+    """Factors below which none may shrink; None where any may."""
 
 
 class Mapped(NamedTuple):
@@ -244,7 +246,8 @@ def relieve(frame: Frame, rows: Rows, mapped: Mapped, excess: Excess) -> tuple[M
     ratio = xp.where(even > 1, even, xp.where(whole % 3 == 0, 3, 2))
     target = xp.asarray(frame.outside)[excess.place, pick % dims]
     gets = (node == target) & (dim == pick % dims) & (factor > 0)
-    smaller = xp.where(chosen, xp.ceil(factor / ratio), xp.where(gets, factors * ratio, factors))
+    shrunk = xp.maximum(xp.ceil(factor / ratio), 1 if rows.least is None else rows.least)
+    smaller = xp.where(chosen, shrunk, xp.where(gets, factors * ratio, factors))
     smaller = xp.where(frame.sums_outside(frame.structure.hands_over) & excess.spills, 1, smaller)
     first = xp.where(excess.spills, xp.asarray(frame.reducing)[order[0]], order[0])
     after = Mapped(_settled(frame, rows, smaller), xp.concat([first[None], order[1:]]))
@@ -282,7 +285,7 @@ def _of_group(how: Literal["add", "max"], values: Array, rows: Rows) -> Array:
 
 def _loose(rows: Rows, factors: Array) -> Array:
     """``[nodes, 8, rows]`` factors that may become smaller: loops over outputs whose sums must be held stay."""
-    return (factors > 1) & ~((rows.must_hold > 0) & _OUTPUT[:, None])
+    return (factors > (1 if rows.least is None else rows.least)) & ~((rows.must_hold > 0) & _OUTPUT[:, None])
 
 
 def _may_shrink(frame: Frame, rows: Rows, mapped: Mapped) -> Array:

@@ -195,7 +195,8 @@ def genetic(
 def _natives(breeder: Breeder, own: GeneticSettings, random: np.random.Generator) -> GeneRows:
     """The greedy schedule, half a population of its mutants, and random genomes."""
     code, rates, count = breeder.encoding, own.rates, own.population
-    first = code.of_schedule(greedy(code.task.workload, code.task.machine))
+    task = code.task
+    first = code.of_schedule(greedy(task.workload, task.machine, constraints=task.restrictions.constraints))
     kin = breeder.mutated(random, first.repeat(max(1, count // 2), axis=0), rates.changes, rates.focus)
     return np.concatenate([first, kin, code.random(random, count)])[:count]
 

@@ -68,8 +68,12 @@ class Encoding:
         """``[layers, 5]`` trips that there are to share of G, N, P, Q, X."""
         fuses = task.machine.structure.hands_over is not None
         alike = [workload[edge.source].repeat == workload[edge.target].repeat for edge in workload.edges]
-        self.fusible = fuses & np.array([edge.fusible for edge in workload.edges], dtype=bool) & np.array(alike, bool)
+        asked = task.restrictions
+        barred = [(edge.source, edge.target) in asked.barred or not edge.fusible for edge in workload.edges]
+        self.fusible = fuses & ~np.array(barred, dtype=bool) & np.array(alike, bool)
         """``[edges]`` edges that may ever be fused; the strength of the others is 0."""
+        self.required = np.array([(edge.source, edge.target) in asked.required for edge in workload.edges], dtype=bool)
+        """``[edges]`` edges that must be fused, whatever their strength."""
         ends = [[task.number[name] for name in edge[:2]] for edge in workload.edges]
         self.ends = np.array(ends, dtype=np.int64).reshape(-1, 2).T
         """``[2, edges]`` the producer and the consumer of each edge."""
@@ -114,10 +118,11 @@ class Encoding:
         return random.integers([*[SHARES + 1] * len(SHARED_LOOPS), 2], size=(*drawn, WISHES)) * self.wishes
 
     def of_schedule(self, schedule: Schedule) -> GeneRows:
-        """The genome of a schedule without fusion whose mappings are of the machine's useful nodes and orders."""
+        """The genome of a schedule without shared loops whose mappings are of the task's nodes and orders."""
         row = np.zeros((1, self._ends[-1]), dtype=np.int64)
-        factors, order, *_ = self.genes(row)
+        factors, order, _, strength = self.genes(row)
         factors[:] = 1
+        strength[0] = [(STRENGTHS - 1) * schedule.is_fused(edge) for edge in self.task.workload.edges]
         for i, layer in enumerate(self.task.workload.layers):
             if layer.is_mac:
                 mapping = schedule.mappings[layer.name]

@@ -19,7 +19,7 @@ from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genom
 from fadiff.search.exact.plans import Members, Plan, alone, bonds, split
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
     from fadiff.schedule import Group
     from fadiff.search.exact.conditions import Condition
@@ -57,7 +57,7 @@ class Grouping:
         whose buffers fit; its trip counts are the legal ones nearest to what its layers wish on average.
         """
         seats = np.tile(self.alone, (len(genomes.strength), 1))
-        bond = bonds(self.task.workload, genomes.strength)
+        bond = bonds(self.task.workload, np.where(self.encoding.required, STRENGTHS, genomes.strength))
         wish = genomes.wish[:, self._at]
         for i in np.flatnonzero((bond >= STRENGTHS // 2).any(axis=1)):
             if time.monotonic() > self.task.deadline:
@@ -92,6 +92,11 @@ class Grouping:
         plan, turn = self._seats[seat]
         return plan.conditions[turn]
 
+    def allowed(self, seats: Int[np.ndarray, "individuals layers"]) -> Bool[np.ndarray, " individuals"]:
+        """Whether all groups are such as are asked for."""
+        allows = np.array([self.task.restrictions.allows(plan.group) for plan, _ in self._seats])
+        return np.asarray(allows[seats].all(axis=1))
+
     def groups(self, seats: Int[np.ndarray, " layers"]) -> tuple[Group, ...]:
         """The groups of one individual, in execution order."""
         taken: list[int] = seats[self._at].tolist()
@@ -116,7 +121,8 @@ class Grouping:
         packed = self.task.rows(plan.conditions, [self.task.all_room] * count, (0.0, 0.0))
         first = np.full(count, self.task.number[plan.group.layers[0]])
         live = np.array(plan.live_bytes, dtype=np.float32)
-        self._tables.append(Rows(packed.layers, packed.fusion, first, live, packed.must_hold))
+        least = None if packed.ends is None else packed.ends.least
+        self._tables.append(Rows(packed.layers, packed.fusion, first, live, packed.must_hold, least))
         return np.arange(count) + len(self._seats) - count
 
 

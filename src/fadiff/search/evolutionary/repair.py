@@ -11,22 +11,26 @@ What comes out is what was priced: the genomes returned say exactly the schedule
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
 import numpy as np
 
 from fadiff.schedule import Mapping, Schedule
-from fadiff.schedule.arrays import unpack_mapping
+from fadiff.schedule.arrays import MappingArrays, unpack_mapping
+from fadiff.schedule.nest import Nest
 from fadiff.search.driver import OutOfTimeError
 from fadiff.search.evolutionary.fitting import Fitted, Frame, Mapped, Rows, fit
 from fadiff.search.evolutionary.genome import STRENGTHS, Encoding
 from fadiff.search.evolutionary.grouping import Grouping
 from fadiff.search.exact.conditions import Task
+from fadiff.search.restrictions import keeps, project
+from fadiff.search.space import rank_table
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jax import Array
+    from jaxtyping import Bool, Float, Int
 
     from fadiff.hardware import Machine
     from fadiff.search.driver import Incumbent, Settings
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from fadiff.search.objective import Objective
     from fadiff.workload import Workload
 
+NOT_KEPT = 1e6
+"""Schedules that are not as asked cost so much more: any other is better."""
 ROWS = 2048
 """Layers, of all individuals, in one compiled call: one size, so that networks share a program."""
 
@@ -64,6 +70,7 @@ class Repair:
         self._rows = max(ROWS, self._repeat.size)
         self._chunk = self._rows // self._repeat.size
         self._room = np.array(self.task.all_room.running, dtype=np.float32)
+        self._ends = self.task.restrictions.ends
 
     def __call__(self, rows: GeneRows) -> Population:
         """Legal schedules near the genomes; raises :class:`OutOfTimeError` when the task's deadline passes.
@@ -95,7 +102,34 @@ class Repair:
         group = self.grouping.rows(seats).group.reshape(seats.shape)
         agrees = (strength >= STRENGTHS // 2) == np.equal(*(group[:, end] for end in self.encoding.ends))
         strength[:] = np.where(agrees, strength, STRENGTHS - 1 - strength)
-        return Population(repaired, seats, *(cost @ self._repeat))
+        total = cost @ self._repeat
+        if self.task.restrictions.constraints:
+            total = np.where(self._kept(factors, order, seats), total, NOT_KEPT * total)
+        return Population(repaired, seats, *total)
+
+    def _kept(
+        self,
+        factors: Int[np.ndarray, "individuals layers nodes 8"],
+        order: Int[np.ndarray, "individuals layers memories"],
+        seats: Int[np.ndarray, "individuals layers"],
+    ) -> Bool[np.ndarray, " individuals"]:
+        """Which schedules are as asked."""
+        allowed = self.grouping.allowed(seats)
+        if self._ends is None:
+            return allowed
+        rows, structure = self.grouping.rows(seats), self.task.machine.structure
+        inner = factors.transpose(2, 3, 0, 1).reshape(-1, 8, seats.size).astype(np.float64)
+        whole = np.concatenate([np.ceil(np.asarray(rows.fusion.tile) / inner.prod(axis=0))[None], inner])
+        number = order.transpose(2, 0, 1).reshape(-1, seats.size)
+        rank = tuple(rank_table(orders)[:, number[i]] for i, orders in enumerate(self.task.space.orders))
+        mapping = MappingArrays(cast("Array", whole), cast("tuple[Array, ...]", rank))
+        nest = Nest(structure, rows.layers, mapping, rows.fusion)
+        kept = np.asarray(keeps(self._ends.of(self._layer_of(seats)), nest, cast("Array", number)))
+        return allowed & (kept.reshape(seats.shape) | ~self.encoding.is_mac).all(axis=1)
+
+    def _layer_of(self, seats: Int[np.ndarray, "individuals layers"]) -> list[int]:
+        """The layer of each row."""
+        return [*range(seats.shape[1])] * len(seats)
 
     def _fitted(
         self,
@@ -107,7 +141,12 @@ class Repair:
         every, count = np.arange(self._rows), seats.size
         inner = factors.transpose(2, 3, 0, 1).reshape(-1, 8, count).astype(np.float32)
         whole = np.concatenate([np.ones_like(inner[:1]), inner])
-        mapped = Mapped(whole, order.transpose(2, 0, 1).reshape(-1, count).astype(np.int32))
+        number, fusion = order.transpose(2, 0, 1).reshape(-1, count).astype(np.int32), self.grouping.rows(seats).fusion
+        if self._ends is not None:
+            ends = self._ends.of(self._layer_of(seats))
+            near, number = project(whole, number, ends, fusion.tile, fusion.shared, self.task.machine)
+            whole = np.where(self.encoding.is_mac[self._layer_of(seats)], near, 1).astype(np.float32)
+        mapped = Mapped(whole, number.astype(np.int32))
         # Missing rows repeat the first, each as a group of its own.
         filled = np.where(every < count, every, 0)
 
@@ -142,7 +181,7 @@ class Judge:
     """Repairs and prices the genomes of a search, and offers every schedule that is better than all before."""
 
     def __init__(self, workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> None:
-        self.encoding = Encoding(Task(workload, machine, settings.deadline))
+        self.encoding = Encoding(Task.of(workload, machine, settings))
         self.repair = Repair(self.encoding)
         self.objective = settings.objective
         self.incumbent = incumbent

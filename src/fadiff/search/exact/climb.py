@@ -20,6 +20,7 @@ from fadiff.schedule.capacity import tiles
 from fadiff.schedule.namespace import namespace
 from fadiff.schedule.nest import Nest
 from fadiff.search.objective import charged_pj
+from fadiff.search.restrictions import Ends, keeps
 from fadiff.search.space import rank_table, settle
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Rows(NamedTuple):
     """Price of a byte: breaks ties in favour of small tiles."""
     exact: Float[Array, " rows"]
     """1 where factors must divide what they cut."""
+    ends: Ends | None
+    """What is asked of mappings; None where nothing is."""
 
 
 class Moves(NamedTuple):
@@ -127,6 +130,8 @@ def price(
             fits = fits & ~((must > 0) & (nest.past("O", keeper, ()) > 1.5 * rows.layers.output))
     tile = rows.fusion.tile.reshape(8, *([1] * (factors.ndim - 3)), -1)
     fits = fits & ((rows.exact < 1) | (factors.prod(axis=0) == tile).all(axis=0))
+    if rows.ends is not None:
+        fits = fits & keeps(rows.ends, nest, order)
     weighed = rows.energy_weight * energy_pj + rows.cycles_weight * costs.cycles
     small = sum(weight * taken for weight, taken in zip(rows.byte_weight, running, strict=True))
     return Mapped(

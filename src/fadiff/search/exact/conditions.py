@@ -18,10 +18,12 @@ import numpy as np
 from fadiff.hardware import MachineArrays, pack_machine
 from fadiff.schedule import Group
 from fadiff.schedule.arrays import Fusion, LayerArrays, pack_layers
+from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.tiling import shared_dim
-from fadiff.search.driver import Pace
+from fadiff.search.driver import Pace, Settings
 from fadiff.search.exact.climb import Moves, Rows
-from fadiff.search.space import Space, map_space, prime_powers, useful_structure
+from fadiff.search.restrictions import Restrictions
+from fadiff.search.space import Space, prime_powers, useful_structure
 from fadiff.workload import DIMS, Layer, Workload
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class Task:
         dtype: type = np.float32,
         *,
         exact_factors: bool = False,
+        constraints: Constraints = Constraints(),
         charges: Charges = (),
     ) -> None:
         self.workload = workload
@@ -97,8 +100,10 @@ class Task:
         self.charges = charges
         """What an objective adds to the energy of layers."""
         self.machine = machine
-        self.space = map_space(machine)
-        self.structure = useful_structure(workload, machine)
+        self.restrictions = Restrictions(workload, machine, constraints)
+        """What is asked of mappings and groups."""
+        self.space = self.restrictions.space
+        self.structure = useful_structure(workload, machine, self.space)
         self.deadline = deadline
         """When to give up, on the clock of `time.monotonic`."""
         self.pace = {False: Pace(), True: Pace()}
@@ -110,8 +115,9 @@ class Task:
         # Of layers that are the same to the model the first stands for all.
         alike = [(x.kind, x.dims, x.stride, x.dilation, x.stored, x.repeat, len(x.inputs)) for x in workload.layers]
         work = map(machine.vector_operations, workload.layers)
+        asked = map(self.restrictions.of_layer, range(len(workload.layers)))
         first: dict[object, int] = {}
-        self.twin = [first.setdefault(shape, i) for i, shape in enumerate(zip(alike, work, strict=True))]
+        self.twin = [first.setdefault(shape, i) for i, shape in enumerate(zip(alike, work, asked, strict=True))]
         # In 32 bits the last of very many bytes cannot be told apart: they are left free.
         margin = 1 if dtype is np.float64 else 1 - 2**-22
         usable = tuple(m.usable_bytes * (margin if m.usable_bytes > 2**22 else 1) for m in machine.memories[1:])
@@ -124,12 +130,25 @@ class Task:
         # All of a home costs a thousandth of the network: enough to prefer the smaller of two equal tiles.
         self._byte_weight = [1e-3 / room if i in self.homes else 0.0 for i, room in enumerate(usable)]
 
+    @classmethod
+    def of(cls, workload: Workload, machine: Machine, settings: Settings) -> Task:
+        """The task of a search that is told so much."""
+        return cls(
+            workload,
+            machine,
+            settings.deadline,
+            exact_factors=settings.exact_factors,
+            charges=settings.objective.charges,
+            constraints=settings.constraints,
+        )
+
     @cached_property
     def steps(self) -> dict[bool, dict[int, Float[np.ndarray, "moves 7"]]]:
         """The moves of every layer that stands for others, those that go in pairs under True."""
         first = dict.fromkeys(self.twin)
         return {
-            pairs: {i: _steps(self.workload.layers[i], self.machine, pairs) for i in first} for pairs in (False, True)
+            pairs: {i: _steps(self.workload.layers[i], self.machine, self.space, pairs) for i in first}
+            for pairs in (False, True)
         }
 
     @cached_property
@@ -206,6 +225,7 @@ class Task:
             cycles_weight=self._array([weights[1]] * count),
             byte_weight=self._array(np.transpose([self._byte_weight] * count)),
             exact=self._array([self.exact_factors] * count),
+            ends=None if self.restrictions.ends is None else self.restrictions.ends.of(layer.tolist(), self.dtype),
         )
 
     def _array(self, values: object) -> Array:
@@ -236,7 +256,7 @@ def as_moves(table: Float[np.ndarray, "7 moves rows"]) -> Moves:
     return Moves(*(cast("Array", part.astype(kind)) for part, kind in zip(table, types, strict=True)))
 
 
-def _steps(layer: Layer, machine: Machine, pairs: bool) -> Float[np.ndarray, "moves 7"]:
+def _steps(layer: Layer, machine: Machine, space: Space, pairs: bool) -> Float[np.ndarray, "moves 7"]:
     """The moves of a layer, as rows of :class:`~fadiff.search.exact.climb.Moves`; fewer where they go in pairs.
 
     Primes of a size and their powers move between two nodes; a factor grows or shrinks by one, and the first memory's
@@ -244,7 +264,6 @@ def _steps(layer: Layer, machine: Machine, pairs: bool) -> Float[np.ndarray, "mo
     """
     if not layer.is_mac:
         return np.zeros((0, 7))
-    space = map_space(machine)
     steps: list[Step] = []
     for d, dim in enumerate(DIMS):
         if layer.dims[d] == 1:

@@ -60,7 +60,7 @@ class Cuts:
     def add(self, plans: Iterable[Plan]) -> None:
         """Take up more plans, as far as they are new."""
         for plan in plans:
-            if plan in self._known:
+            if plan in self._known or not self.task.restrictions.allows(plan.group):
                 continue
             self._known.add(plan)
             layers = plan.group.layers
@@ -129,6 +129,8 @@ class Cuts:
                 if number in filled and before + filled[number].price < best[end]:
                     best[end], last[end] = before + filled[number].price, (int(sources[k]), number)
         groups: list[Filled] = []
+        if not np.isfinite(best[-1]):
+            return Cut(groups, np.inf, price, price)
         end = len(best) - 1
         while end:
             end, number = last[end]
@@ -159,7 +161,7 @@ class Cuts:
         source, target, plan = self._steps
         for end in range(1, count):
             mine = slice(self._ends[end], self._ends[end + 1])
-            before[end] = (before[source[mine]] + price[plan[mine]]).min()
+            before[end] = (before[source[mine]] + price[plan[mine]]).min(initial=np.inf)
         for end in reversed(range(1, count)):
             mine = slice(self._ends[end], self._ends[end + 1])
             np.minimum.at(after, source[mine], after[end] + price[plan[mine]])

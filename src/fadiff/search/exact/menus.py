@@ -14,6 +14,7 @@ import numpy as np
 from fadiff.search.exact.climb import Mapped, Rows, climb, price
 from fadiff.search.exact.conditions import Condition, Room, Task
 from fadiff.search.programs import compile_in_time
+from fadiff.search.restrictions import project
 from fadiff.search.space import divisors, prime_factors, settle
 from fadiff.workload import DIMS
 from fadiff.workload.layer import RELEVANT
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
     from fadiff.hardware import MachineArrays
-    from fadiff.schedule import Mapping
+    from fadiff.schedule import Mapping, Schedule
     from fadiff.search.objective import Weights
 
 MOVES_PER_CALL, PAIRS_PER_CALL = 192 * 256, 2**17
@@ -95,10 +96,25 @@ def starts_of(menu: Menu) -> list[Start]:
     return [start_from(menu, i) for i in range(size_of(menu))]
 
 
+def starts_in(task: Task, schedule: Schedule) -> Hints:
+    """The mappings of a schedule as starts, by layer."""
+    found: dict[int, list[Start]] = {}
+    for name, mapping in schedule.mappings.items():
+        known = zip(mapping.orders, task.space.orders, strict=True)
+        order = [orders.index(mine) if mine in orders else 0 for mine, orders in known]
+        start = Start(np.array(mapping.factors, dtype=np.float64), np.array(order, dtype=np.int32))
+        found.setdefault(task.twin[task.number[name]], []).append(start)
+    return found
+
+
 def stacked(task: Task, rows: Sequence[Row], weights: Weights) -> tuple[Rows, Start]:
     """Rows as arrays: their conditions in their rooms, and their starts, side by side along the last axis."""
     start = Start(*(np.stack(parts, axis=-1) for parts in zip(*(row.start for row in rows), strict=True)))
-    return task.rows([row.condition for row in rows], [row.room for row in rows], weights), start
+    packed = task.rows([row.condition for row in rows], [row.room for row in rows], weights)
+    if packed.ends is not None:
+        tile, shared = packed.fusion.tile, packed.fusion.shared
+        start = Start(*project(start.factors, start.order, packed.ends, tile, shared, task.machine))
+    return packed, start
 
 
 def started(task: Task, rows: Sequence[Row], weights: Weights, numbers: MachineArrays | None = None) -> Menu:
@@ -172,27 +188,39 @@ def outermost(task: Task) -> Start:
     return Start(np.ones((len(task.machine.nodes), 8)), np.zeros(len(task.machine.memories), dtype=np.int32))
 
 
+def smallest(task: Task, condition: Condition) -> list[Start]:
+    """Starts that fit if anything does: tiles of one value, and where something is asked of the layer, such with all
+    weights at home too, in every order of the first memory's loops."""
+    start = outermost(task)
+    if task.restrictions.ends is None:
+        return [start]
+    orders = [np.concatenate([[number], start.order[1:]]) for number in range(len(task.space.orders[0]))]
+    starts = start, pinned(task, condition, outermost(task))
+    return [Start(one.factors, order.astype(np.int32)) for one in starts for order in orders]
+
+
 def full_array(task: Task, condition: Condition) -> Start:
     """A start with the axes as full as they get, dims in the order they name them, and every loop at the first memory.
 
     A dim takes the fewest lanes for its number of trips; where factors must divide, as many as divide it.
     """
-    start = outermost(task)
+    start, ends = outermost(task), task.restrictions.ends
     left = list(condition.tile)
     for node, axis in zip(task.machine.structure.axes, task.machine.axes, strict=True):
         lanes = axis.size
         for d in map(DIMS.index, axis.dims):
-            used = -(-left[d] // -(-left[d] // lanes))
+            most = lanes if ends is None else max(1, int(min(lanes, ends.most[node, d, condition.layer])))
+            used = -(-left[d] // -(-left[d] // most))
             if task.exact_factors:
-                used = max(divisor for divisor in divisors(left[d]) if divisor <= lanes)
+                used = max(divisor for divisor in divisors(left[d]) if divisor <= most)
             start.factors[node, d] = used
             left[d], lanes = -(-left[d] // used), lanes // used
     return start
 
 
-def pinned(task: Task, condition: Condition) -> Start:
-    """A start with all weights at home, the input streaming."""
-    start, structure = full_array(task, condition), task.machine.structure
+def pinned(task: Task, condition: Condition, start: Start | None = None) -> Start:
+    """A start, by default a full array, with all weights at home, the input streaming."""
+    start, structure = start or full_array(task, condition), task.machine.structure
     home = structure.home("W")
     for dim in RELEVANT["W"] if home is not None else "":
         inside = [node for node in task.space.nodes[dim] if node in structure.memories and node >= (home or 0)]
@@ -249,7 +277,7 @@ def alone(task: Task, conditions: Sequence[Condition], weights: Weights, seed: i
         _, different = np.unique(weighed(menu, weights), return_index=True)
         result[condition] = subset(menu, different[:2])
     # Where not even a full array fits, a start that unrolls nothing does, or the network fits in no way.
-    stuck = {condition: [outermost(task)] for condition, menu in result.items() if not size_of(menu)}
+    stuck = {condition: smallest(task, condition) for condition, menu in result.items() if not size_of(menu)}
     return result | climbed_from(task, stuck, weights)
 
 

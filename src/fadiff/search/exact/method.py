@@ -24,6 +24,7 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status
+from fadiff.search.exact.asked import asked_plans
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
@@ -36,12 +37,14 @@ from fadiff.search.exact.menus import (
     alone,
     climbed_from,
     distinct,
+    grouped,
     join,
     outermost,
     roomy,
     size_of,
     start_of,
     started,
+    starts_in,
     starts_of,
     subset,
     thriftier,
@@ -98,7 +101,9 @@ class _Unsolved:
         )
         self.best = float(weighed(known.menus[condition], weights).min())
         binds = binding_term(known.best, condition.layer)
-        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors)
+        asked = task.restrictions.asked
+        ends = None if asked is None else asked.of([condition.layer])
+        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors, ends)
         self.least = self.bound.at(weights, passes=0)
 
     @property
@@ -136,8 +141,11 @@ class ExactSearch:
         self.settings = settings
         self.incumbent = incumbent
         self.menus: Menus = {}
-        self.singles = [plan_alone(task, name) for name in task.workload.topological]
-        self.cuts = Cuts(task, self.singles)
+        alone = [plan_alone(task, name) for name in task.workload.topological]
+        self.singles = [plan for plan in alone if task.restrictions.allows(plan.group)]
+        self.asked = asked_plans(task)
+        """Plans of groups that must be."""
+        self.cuts = Cuts(task, [*self.singles, *self.asked])
         self.groups: list[Filled] = []
         self._last: Cut | None = None
         self._thrifty: set[Condition] = set()
@@ -170,6 +178,10 @@ class ExactSearch:
     def map(self, starts: int, *, polished: bool) -> Steps:
         """Layers on their own, from so many starts each."""
         self.menus |= alone(self.task, conditions_of(self.singles), self.weights, self.settings.seed, starts)
+        if self.task.restrictions.constraints:
+            hints = starts_in(self.task, self.best.schedule)
+            self.take_hints(hints)
+            self.menus |= grouped(self.task, conditions_of(self.asked), self.weights, self.settings.seed, hints)
         self._thrifty |= {*self.menus}
         yield from self._cut("map")
         if polished:
@@ -203,7 +215,8 @@ class ExactSearch:
         for condition in dict.fromkeys(conditions_of(self.singles)):
             layer = task.layer(condition)
             if layer.is_mac:
-                shape = (layer.dims, layer.stride, layer.dilation, task.machine.vector_operations(layer))
+                asked = task.restrictions.of_layer(condition.layer)
+                shape = (layer.dims, layer.stride, layer.dilation, task.machine.vector_operations(layer), asked)
                 shapes.setdefault(shape, []).append(condition)
         open_ = [_Unsolved(self, alike, weights) for alike in shapes.values()]
         walks = _WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else _WALKS
@@ -378,6 +391,8 @@ class ExactSearch:
         near, before = self.best, None
         for turn in range(_CUTS):
             self._last = self.cuts.cut(self.menus, self._weights(near))
+            if not self._last.groups:
+                raise OutOfTimeError("nothing better was sought: what is asked is too tight to climb in")
             self.groups = self._last.groups
             if self.schedule == before:
                 break

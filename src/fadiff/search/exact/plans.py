@@ -76,7 +76,7 @@ def plans(task: Task) -> Iterator[Plan]:
     if task.machine.structure.hands_over is None:
         return
     made: dict[tuple[object, ...], tuple[bool, list[Sharing]]] = {}
-    growing, smaller = Growing(task.workload), dict[tuple[str, ...], Members]()
+    growing, smaller = Growing(task.workload, task.restrictions.may_become), dict[tuple[str, ...], Members]()
     for names in growing:
         members, may_grow = Members(task, names, smaller=smaller.pop(names, None)), True
         if len(names) > 1:
@@ -112,6 +112,11 @@ class Members:
         self._buffers: dict[str, Buffer] = {}
         self.fused: list[Edge] = inner_edges(task.workload, names)
         self.fusible = all(edge.fusible for edge in self.fused)
+        given = task.restrictions.given.get(names[-1])
+        self.asked: Trips | None = None if given is None else given.trips
+        """The trips that are asked for; None where any will do."""
+        self.nesting: str | None = None if given is None else given.loops
+        """The nesting of shared loops, likewise."""
 
     @cached_property
     def pattern(self) -> tuple[object, ...]:
@@ -124,7 +129,7 @@ class Members:
             for i, name in enumerate(self.names)
             for e in self.workload.producers[name]
         )
-        return shapes, edges
+        return shapes, edges, self.task.restrictions.of_group(self.names)
 
     @cached_property
     def barred(self) -> frozenset[str]:
@@ -140,6 +145,8 @@ class Members:
         sizes = self.workload[self.names[-1]].dims._asdict()
         gap = self.widest_gap
         counts = [[1] if loop in self.barred else _some_trip_counts(sizes[loop], loop, gap) for loop in "GNPQ"]
+        if self.asked is not None:
+            counts = [[trips] for trips in self.asked[:4]]
         return self._aligned(np.array(list(product(*counts, [1]))).T)
 
     def _grown(self, smaller: Members) -> Tiling:
@@ -158,7 +165,8 @@ class Members:
     def channel_tiling(self) -> Tiling:
         """The same with X; none where a rule forbids it."""
         channels = self.workload[self.names[-1]].dims.C if self._shares_channels else 1
-        parts = np.array(_some_trip_counts(channels, "X", WIDEST_GAP)[1:], dtype=int)
+        wanted = _some_trip_counts(channels, "X", WIDEST_GAP)[1:]
+        parts = np.array(wanted if self.asked is None else [self.asked.X], dtype=int)
         trips = np.repeat(self.tiling.trips, parts.size, axis=1)
         trips[4] = np.tile(parts, self.tiling.trips.shape[1])
         return self._aligned(trips)
@@ -232,7 +240,8 @@ class Members:
         feeding = {edge.source for edge in self.fused}
         joined = self.fusible and feeding.issuperset(self.names[:-1])
         repeats = {self.workload[name].repeat for name in self.names}
-        return joined and len(repeats) == 1 and self.task.machine.structure.hands_over is not None
+        asked = self.task.restrictions.may_be(self.names)
+        return asked and joined and len(repeats) == 1 and self.task.machine.structure.hands_over is not None
 
     @property
     def capacity(self) -> float:
@@ -246,7 +255,7 @@ class Members:
 
         A pair whose buffer does not fit whole may still fit in parts, under the channel loop.
         """
-        return self.fusible and float(self.live.max(axis=1).min()) <= self.capacity
+        return self.fusible and float(self.live.max(axis=1).min(initial=np.inf)) <= self.capacity
 
     def chosen(self) -> Iterator[Sharing]:
         """Some trip counts worth trying, for different shares of the memory; none if the layers may not be a group."""
@@ -268,9 +277,16 @@ class Members:
         outermost."""
         if not self.may_be_group:
             return
-        yield self.tiling, self.live, "GNPQ"
-        for loops in ("GNPQX", "GXNPQ") if self._shares_channels else ():
-            yield self.channel_tiling, self.live_bytes(self.channel_tiling, loops), loops
+        if self.asked is None or self.asked.X == 1:
+            nesting = self.nesting or "GNPQ"
+            live = self.live if self.nesting is None else self._live_nested(self.tiling, nesting)
+            yield self.tiling, live, nesting
+        if self._shares_channels and (self.asked is None or self.asked.X > 1):
+            for loops in ("GNPQX", "GXNPQ") if self.nesting is None else (self.nesting,):
+                yield self.channel_tiling, self._live_nested(self.channel_tiling, loops), loops
+
+    def _live_nested(self, tiling: Tiling, loops: str) -> Float[np.ndarray, "candidates layers"]:
+        return self.live_bytes(tiling, Group(self.names, loops=loops).nesting)
 
     def nearest_plan(self, wanted: Sequence[float]) -> Plan | None:
         """The plan whose trips are nearest to `wanted` (logs of G, N, P, Q); None if none fits."""
@@ -278,8 +294,10 @@ class Members:
             return None
         distance = np.square(np.log(self.tiling.trips[:4]) - np.asarray(wanted)[:, None]).sum(axis=0)
         distance[self.live.max(axis=1) > self.capacity] = np.inf
-        i = int(distance.argmin())
-        return self.plan(self._sharing(self.tiling, self.live, i, "GNPQ")) if np.isfinite(distance[i]) else None
+        if not np.isfinite(distance).any():
+            return None
+        plan = self.plan(self._sharing(self.tiling, self.live, int(distance.argmin()), "GNPQ"))
+        return plan if self.task.restrictions.allows(plan.group) else None
 
     def plan(self, sharing: Sharing) -> Plan:
         """The plan of some trip counts."""

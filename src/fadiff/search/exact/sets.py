@@ -10,7 +10,7 @@ Layers are numbered in topological order, and a set of them is a whole number wi
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ class Graph:
         """A set of layers as a number."""
         return _bits(self.workload.depth[name] for name in layers)
 
+    @staticmethod
+    def members(number: int) -> list[int]:
+        """The numbers of the layers of a set, in topological order."""
+        return _members(number)
+
     def layers(self, number: int) -> tuple[str, ...]:
         """The layers of a set, in topological order."""
         return tuple(self.names[i] for i in _members(number))
@@ -61,8 +66,10 @@ class Growing:
     that no path leaves and enters again is reached in this way.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, may_become: Callable[[Sequence[str]], bool] = bool) -> None:
+        """`may_become` tells whether a set, or a larger one, is asked for."""
         self.graph = Graph(workload)
+        self._may_become = may_become
         self._open = [(0, 1, 1 << i) for i in range(len(self.graph.names))]
         self._met = {number for *_, number in self._open}
         can = {(edge.source, edge.target) for edge in workload.edges if self._may_fuse(edge.source, edge.target)}
@@ -101,6 +108,8 @@ class Growing:
             if leads_back or wanted in self._met or not all(self._fusible[c] >> producer & 1 for c in inside):
                 continue
             self._met.add(wanted)
+            if not self._may_become(graph.layers(wanted)):
+                continue
             size = wanted.bit_count()
             first, last = (wanted & -wanted).bit_length(), wanted.bit_length()
             heapq.heappush(self._open, (last - first + 1 - size, size, wanted))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from fadiff.schedule.barriers import barriers
+from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.folding import group_kinds, run_kind
 from fadiff.schedule.tiling import group_tiling
 from fadiff.search.exact.conditions import Task
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 Cause = Literal[
     "not fusible", "no memory fuses", "incomplete", "capacity", "alignment", "whole tensor", "one sink", "repeat",
-    "order", "no gain", "not searched",
+    "order", "asked", "no gain", "not searched",
 ]  # fmt: skip
 
 
@@ -47,7 +48,9 @@ LONGEST_SPAN = 64
 """Layers of two groups, up to which pairs are looked at for others that are the same."""
 
 
-def verdicts(evaluation: Evaluation, objective: Objective | str, *, priced: bool = True) -> dict[Pair, Verdict]:
+def verdicts(
+    evaluation: Evaluation, objective: Objective | str, *, priced: bool = True, constraints: Constraints = Constraints()
+) -> dict[Pair, Verdict]:
     """What keeps every two groups apart that an edge joins.
 
     Where nothing forbids to merge them, the best merged group that a short search finds is priced; without `priced`
@@ -55,7 +58,9 @@ def verdicts(evaluation: Evaluation, objective: Objective | str, *, priced: bool
     of the smallest tensors are left out.
     """
     schedule, objective = evaluation.schedule, Objective.of(objective)
-    task = Task(schedule.workload, schedule.machine, dtype=np.float64, charges=objective.charges)
+    task = Task(
+        schedule.workload, schedule.machine, dtype=np.float64, charges=objective.charges, constraints=constraints
+    )
     alike = alike_pairs(schedule)
     needs: dict[Pair, _Need] = {}
     unsuited, place = _unsuited(task), {id(group): i for i, group in enumerate(schedule.groups)}
@@ -166,6 +171,8 @@ def _broken(task: Task, pair: Pair, like: Pair, needs: dict[Pair, _Need]) -> Ver
         return Verdict("not fusible", "; ".join(told))
     if len(repeats := {task.workload[name].repeat for name in names}) > 1:
         return Verdict("repeat", f"their layers repeat {' and '.join(str(r) for r in sorted(repeats))} times")
+    if (apart := task.restrictions.kept_apart(names)) is not None:
+        return Verdict("asked", str(apart))
     if not run.may_be_group:
         feeding = {edge.source for edge in run.fused}
         loose = [name for name in names[:-1] if name not in feeding]

@@ -102,7 +102,7 @@ class Problem(NamedTuple):
 
 def pack_problem(workload: Workload, machine: Machine, settings: DescentSettings) -> Problem:
     """Pack what a descent with these settings needs."""
-    structure, depth = useful_structure(workload, machine), workload.depth
+    structure, depth = useful_structure(workload, machine, map_space(machine)), workload.depth
     shares = settings.fuse and structure.hands_over is not None
     # Rules *fusible* and *repeat*; all others depend on the mapping.
     repeat = {layer.name: layer.repeat for layer in workload.layers}

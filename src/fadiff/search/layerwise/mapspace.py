@@ -168,12 +168,15 @@ def measure(model: Model, energy_pj: Float[Any, "*batch"], cycles: Float[Any, "*
 
 
 def to_schedule(space: MapSpace, point: Int[np.ndarray, "free layers"], orders: Int[np.ndarray, " layers"]) -> Schedule:
-    """The schedule of one start. Nothing is fused."""
-    workload = space.task.workload
+    """The schedule of one start, brought near to what is asked of its mappings. Nothing is fused."""
+    workload, asked = space.task.workload, space.task.restrictions
     whole = np.asarray(every_factor(space.exact, point.astype(np.float64)))
     by_kind = {
-        k: unpack_mapping(whole[:, :, k], (1,) * 8, (ORDERS[int(orders[k])], *space.exact.inner_orders))
-        for k in space.mapped
+        k: asked.near(
+            condition.layer,
+            unpack_mapping(whole[:, :, k], (1,) * 8, (ORDERS[int(orders[k])], *space.exact.inner_orders)),
+        )
+        for k, condition in space.mapped.items()
     }
     kinds = zip(workload.layers, space.kind.tolist(), strict=True)
     mappings = {layer.name: by_kind[k] for layer, k in kinds if k in by_kind}

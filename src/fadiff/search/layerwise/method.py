@@ -60,7 +60,7 @@ def layerwise(
     Rounds of starts descend until the rounds or the budget are used up. Each rounded point is repaired and offered.
     """
     assert incumbent.best is not None, "the driver starts from a legal schedule"
-    space = pack_mapspace(Task(workload, machine), settings.objective)
+    space = pack_mapspace(Task.of(workload, machine, settings), settings.objective)
     if not space.mapped:
         return
     random, pace = np.random.default_rng(settings.seed), Pace()
@@ -91,7 +91,7 @@ def layerwise(
 
 def layerwise_tuned(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
     """Our own search with every layer on its own: what is left of it without fusion."""
-    exact = ExactSearch(Task(workload, machine, settings.deadline), settings, incumbent)
+    exact = ExactSearch(Task.of(workload, machine, settings), settings, incumbent)
     yield from exact.map(TUNED_STARTS, polished=True)
     yield from exact.solve()
     yield from exact.polish()

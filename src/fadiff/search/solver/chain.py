@@ -27,6 +27,7 @@ from fadiff.search.solver.steps import Steps, lane_steps, loop_steps, same_steps
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
+    from fadiff.search.restrictions import Ends
     from fadiff.search.solver.grid import Grid
 
     Lattice = Float[np.ndarray, "*cells"]
@@ -67,8 +68,18 @@ class Chain:
     The extents in one iteration of the loops that a group shares are in `tile`.
     """
 
-    def __init__(self, flows: Closing, grid: Grid, prices: Prices, tile: Sequence[Cells], enough: float = inf) -> None:
+    def __init__(
+        self,
+        flows: Closing,
+        grid: Grid,
+        prices: Prices,
+        tile: Sequence[Cells],
+        enough: float = inf,
+        ends: Ends | None = None,
+    ) -> None:
+        """`ends` are those of factors that are asked for: at memories below the first they count here."""
         self.flows = flows
+        self.ends = ends
         self.nodes = flows.machine.nodes
         self.structure = flows.structure
         self.lanes = flows.lanes
@@ -208,16 +219,30 @@ class Chain:
     def _fixed(self, way: Way, dims: Iterable[int], node: int) -> Way:
         """No loop over some dims: extents stay."""
         for d in dims:
-            if (wanted := self.rows[node][d]) != way.cells[d]:
+            wanted, (fewest, _) = self.rows[node][d], self._asked(node, d)
+            if fewest > 1:
+                way = _moved(way, d, wanted, Steps(np.zeros((len(wanted), len(way.cells[d])), dtype=bool)))
+            elif wanted != way.cells[d]:
                 way = _moved(way, d, wanted, same_steps(way.cells[d], wanted))
         return way
+
+    def _asked(self, node: int, d: int) -> tuple[int, int]:
+        """From how many to how many trips of a memory's loop over a dim are asked for; above the first memory's, which
+        a group may share, extents say what is known."""
+        if self.ends is None or node == 0 or isinstance(self.nodes[node], Axis):
+            return 1, self.size[d]
+        return int(self.ends.least[node, d, 0]), int(min(self.ends.most[node, d, 0], self.size[d]))
 
     def _grown(self, way: Way, dims: Iterable[int], node: int) -> Way:
         """A loop over each of some dims: a multiple of the extent further in, or the size."""
         for d in dims:
             if self.size[d] > 1:
-                wanted = self.rows[node][d]
-                way = _moved(way, d, wanted, loop_steps(way.cells[d], wanted, self.flows.ends[d]))
+                wanted, asked = self.rows[node][d], self._asked(node, d)
+                if asked == (1, self.size[d]):
+                    steps = loop_steps(way.cells[d], wanted, self.flows.ends[d])
+                else:
+                    steps = lane_steps(way.cells[d], wanted, self.flows.ends[d], *asked)
+                way = _moved(way, d, wanted, steps)
         return way
 
     def _loops(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:

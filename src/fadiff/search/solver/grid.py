@@ -76,6 +76,12 @@ class Cells:
                 high.insert(cell, middle)
         return Cells(tuple(low), tuple(high))
 
+    def within(self, least: float, most: float) -> Cells:
+        """The numbers between two ends; the nearest cell where none is."""
+        ends = [(max(low, least), min(high, most)) for low, high in zip(self.low, self.high, strict=True)]
+        kept = [(int(low), int(high)) for low, high in ends if low <= high]
+        return Cells(*zip(*kept, strict=True)) if kept else self.only([0 if most < self.low[0] else len(self) - 1])
+
     def parted(self, after: int) -> tuple[Cells, Cells]:
         """The cells up to one, and the others."""
         return self.first(after + 1), Cells(self.low[after + 1 :], self.high[after + 1 :])

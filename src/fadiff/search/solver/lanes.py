@@ -13,16 +13,19 @@ from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
+    from fadiff.search.restrictions import Ends
     from fadiff.workload import Layer
 
 
-def all_lanes(layer: Layer, machine: Machine) -> Lanes:
-    """Every way to fill the axes."""
+def all_lanes(layer: Layer, machine: Machine, ends: Ends | None = None) -> Lanes:
+    """Every way to fill the axes, between the ends that are asked for."""
     low, high = np.ones((2, len(machine.nodes), 8))
     for i, axis in zip(machine.structure.axes, machine.axes, strict=True):
         for dim in axis.dims:
             d = DIMS.index(dim)
             high[i, d] = min(axis.size, layer.dims[d])
+        if ends is not None:
+            low[i], high[i] = np.minimum(ends.least[i, :, 0], high[i]), np.minimum(ends.most[i, :, 0], high[i])
     return Lanes(low, high)
 
 

@@ -25,7 +25,7 @@ from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.nest import G, N, P, Q
 from fadiff.search.solver.chain import Chain, Room
 from fadiff.search.solver.closing import Closing, Prices
-from fadiff.search.solver.grid import Cells, first_grid
+from fadiff.search.solver.grid import Cells, Grid, first_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
 from fadiff.search.solver.parts import (
     COMPUTING,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from fadiff.cost import Evaluation
     from fadiff.hardware import Machine
     from fadiff.search.objective import Weights
+    from fadiff.search.restrictions import Ends
     from fadiff.workload import Layer
 
 _Tiles = tuple[int, Tile, Tile]
@@ -75,6 +76,8 @@ class LayerBound:
     """What probably takes the time: all of it is charged to this term first."""
     exact: bool = False
     """Whether factors must divide: then no tile is cut at its end."""
+    ends: Ends | None = None
+    """What is asked of the layer's mapping: factors and extents count, orders are left open."""
     passes: int = 0
     """Walks so far."""
     candidates: list[Candidate] = field(default_factory=list[Candidate])
@@ -154,13 +157,25 @@ class LayerBound:
     def _whole(self) -> Iterator[Part]:
         """All mappings, by place."""
         size = self.layer.dims
-        grid = first_grid(size, len(self.machine.nodes), exact=self.exact)
+        grid = self._within(first_grid(size, len(self.machine.nodes), exact=self.exact))
         for number, place in enumerate(self.places):
             cut = place.cut if place.grouped else ()
             tile = tuple(Cells((1 if d in cut else size[d],), (size[d],)) for d in range(8))
-            part = Part(number, tile, all_lanes(self.layer, self.machine), grid, {self.binds: 1.0})
+            part = Part(number, tile, all_lanes(self.layer, self.machine, self.ends), grid, {self.binds: 1.0})
             floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
             yield replace(part, lines=tuple(floors)) if floors[0].value < inf else part
+
+    def _within(self, grid: Grid) -> Grid:
+        """A grid with the extents that are asked for, and those that the first memory's factors leave at most."""
+        if self.ends is None:
+            return grid
+        found: dict[tuple[int, int], Cells] = {}
+        for node in range(1, len(grid.cells)):
+            for d, size in enumerate(self.layer.dims):
+                least, most = self.ends.least_held[node, d, 0], self.ends.most_held[node, d, 0]
+                least = max(least, ceil(size / self.ends.most[0, d, 0]) if node == 1 else 1)
+                found[node, d] = grid.cells[node][d].within(least, most)
+        return grid.replaced(found)
 
     def _flows(self, part: Part) -> Closing:
         cut = self.places[part.place].cut | {G, N, P, Q}
@@ -189,7 +204,7 @@ class LayerBound:
         if not all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True)):
             return inf, ()
         self.passes += 1
-        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough)
+        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough, self.ends)
         way = chain.cheapest(self._rooms(part, chain.rows[0]))
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, [(part, enough)]

@@ -19,14 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fadiff.cost import evaluate
+from fadiff.errors import FadiffError
+from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.ir import LowerBound
 from fadiff.search.driver import check_energies
 from fadiff.search.objective import EDP, Objective
+from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
 from fadiff.search.solver.modes import Agreed, Mode, Modes
 from fadiff.search.solver.parts import row_of
-from fadiff.search.solver.place import Links, places
+from fadiff.search.solver.place import Links, asked_places, places
 from fadiff.search.solver.region import Corner, Line, Point, apart, corners, weighed, within
 
 if TYPE_CHECKING:
@@ -132,25 +135,34 @@ class Prover:
         stress: Weights = (1.0, 1.0),
         *,
         exact_factors: bool = False,
+        constraints: Constraints = Constraints(),
     ) -> None:
         """By `stress` a pJ and a cycle count more than the objective says, because of limits; with `exact_factors` only
-        schedules are meant whose factors divide."""
+        schedules are meant whose factors divide; and only such as keep the constraints."""
         self.near = near
         self.objective = objective
         self.stress = stress
         workload, machine = near.schedule.workload, near.schedule.machine
         check_energies(machine)
         links = Links(workload, machine)
-        possible = [places(links, layer) for layer in workload.layers]
+        asked = Restrictions(workload, machine, constraints)
+        possible = [asked_places(places(links, layer), asked.required, asked.barred) for layer in workload.layers]
         found: dict[object, _Kind] = {}
         self.kind_of: list[_Kind] = []
         for i, layer in enumerate(workload.layers):
             mine = tuple(place for _, place in possible[i])
             shape = (layer.kind, layer.dims, layer.stride, layer.dilation, layer.stored, len(layer.inputs))
-            alike = (*shape, machine.vector_operations(layer), repr(mine))
+            alike = (*shape, machine.vector_operations(layer), repr(mine), asked.of_layer(i))
             if alike not in found:
                 found[alike] = _Kind(
-                    LayerBound(layer, machine, mine, binding_term(near, i), exact_factors)
+                    LayerBound(
+                        layer,
+                        machine,
+                        mine,
+                        binding_term(near, i),
+                        exact_factors,
+                        None if asked.asked is None else asked.asked.of([i]),
+                    )
                     if layer.is_mac
                     else AddBound(layer, machine, mine)
                 )
@@ -159,6 +171,7 @@ class Prover:
             self.kind_of.append(found[alike])
         self.kinds = list(found.values())
         self.exact_factors = exact_factors
+        self.among = tuple(str(one) for one in constraints.given if asked.told_by_bound(one) != "no")
         self.modes = Modes(links, possible, exact_factors=exact_factors)
         self.lines: dict[Weights, Line] = {}
         self._told: dict[Weights, _Told] = {}
@@ -326,6 +339,7 @@ class Prover:
                 cycles=meeting[0].point[1],
                 edp_uj_cycles=energy_pj * 1e-6 * cycles,
                 exact_factors=self.exact_factors,
+                among=self.among,
             ),
             layers=self._losses(),
             seconds=seconds,
@@ -361,14 +375,15 @@ def prove(
     stress: Weights = (1.0, 1.0),
     *,
     exact_factors: bool = False,
+    constraints: Constraints = Constraints(),
 ) -> Bound:
     """The best bound that a time, or so many walks a layer, are enough for; it ends early where a schedule is proven to
     within a gap. Interrupted, it is the best so far."""
     best: Bound | None = None
     try:
-        for bound in Prover(near, Objective.of(objective), stress, exact_factors=exact_factors).run(
-            budget_seconds, gap, walks
-        ):
+        asked = Objective.of(objective)
+        prover = Prover(near, asked, stress, exact_factors=exact_factors, constraints=constraints)
+        for bound in prover.run(budget_seconds, gap, walks):
             best = bound
             if watch is not None:
                 watch(bound)
@@ -380,7 +395,18 @@ def prove(
 
 
 def bound(
-    schedule: Schedule, *, budget_seconds: float = 60.0, objective: Objective | str = EDP, gap: float = 1e-3
+    schedule: Schedule,
+    *,
+    budget_seconds: float = 60.0,
+    objective: Objective | str = EDP,
+    gap: float = 1e-3,
+    constraints: Constraints = Constraints(),
 ) -> Bound:
-    """What no schedule of the same network on the same machine costs less than; the schedule says where to look."""
-    return prove(evaluate(schedule), budget_seconds, objective, gap)
+    """What no schedule of the same network on the same machine costs less than; the schedule says where to look.
+
+    With constraints, which the schedule must keep, only those that keep them are meant.
+    """
+    constraints.check(schedule.workload, schedule.machine)
+    if broken := constraints.broken(schedule):
+        raise FadiffError(f"the schedule does not keep what is asked ({broken[0]}): find one that does first")
+    return prove(evaluate(schedule), budget_seconds, objective, gap, constraints=constraints)

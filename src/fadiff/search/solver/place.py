@@ -6,7 +6,7 @@ the memory that fuses while the layer runs. Whatever group a layer is in, its pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -194,6 +194,15 @@ class Links:
             producers = [edge.source for edge in self.workload.producers[found[-1]]]
             found.append(next(p for p in producers if p == source or p in self._after[source]))
         return found
+
+
+def asked_places(
+    found: Sequence[tuple[Fused, Place]], required: Collection[Link], barred: Collection[Link]
+) -> list[tuple[Fused, Place]]:
+    """Of a layer's places those that fuse what must be fused, as far as they tell it apart, and nothing else."""
+    tied = Fused().union(*(fused for fused, _ in found))
+    must = tied.intersection(required)
+    return [(fused, place) for fused, place in found if must <= fused and fused.isdisjoint(barred)]
 
 
 def places(links: Links, layer: Layer) -> list[tuple[Fused, Place]]:

@@ -1,0 +1,102 @@
+"""Questions about constraints: which of them contradict each other, and what each of them costs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from math import exp
+from typing import TYPE_CHECKING
+
+from fadiff.errors import FadiffError
+from fadiff.schedule.constraints import Constraint, Constraints, ImpossibleError
+from fadiff.schedule.rules import violations
+from fadiff.search.driver import Limits
+from fadiff.search.greedy import growing
+from fadiff.search.objective import EDP, Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fadiff.cost import Evaluation
+    from fadiff.hardware import Machine
+    from fadiff.workload import Workload
+
+LONGEST_SECONDS = 20.0
+"""For finding the smallest set of constraints that contradict each other: then the set may hold more than it needs."""
+
+
+def refusal(
+    workload: Workload, machine: Machine, constraints: Constraints, why: str, *, exact_factors: bool = False
+) -> ImpossibleError:
+    """What to say of constraints for which no schedule was found: the smallest set of them for which none is.
+
+    A deletion filter: each constraint in turn is left out, for good if still no schedule is found without it.
+    """
+    stop = time.monotonic() + LONGEST_SECONDS
+    left = list(constraints.given)
+    for one in constraints.given:
+        if time.monotonic() > stop:
+            break
+        fewer = [other for other in left if other is not one]
+        still = _problem(workload, machine, constraints.only(fewer), exact_factors=exact_factors)
+        if still is not None:
+            left, why = fewer, still
+    where = f"{workload.name} on {machine.name}"
+    if not left:
+        return ImpossibleError(f"no schedule of {where} was found: {why}")
+    if len(left) == 1:
+        return ImpossibleError(f"no schedule of {where} keeps this: {left[0]} ({why})")
+    told = "; ".join(map(str, left))
+    return ImpossibleError(f"no schedule of {where} keeps these together: {told} ({why}): leave one of them out")
+
+
+def _problem(workload: Workload, machine: Machine, constraints: Constraints, *, exact_factors: bool) -> str | None:
+    """Why no schedule is found at once that keeps constraints; None where one is."""
+    try:
+        schedule = next(growing(workload, machine, exact_factors=exact_factors, constraints=constraints))
+    except FadiffError as error:
+        return str(error)
+    return next(iter([*map(str, violations(schedule)), *constraints.broken(schedule)]), None)
+
+
+@dataclass(frozen=True)
+class ConstraintCosts:
+    """What constraints cost, in the objective: shares of what is reached without them."""
+
+    free: Evaluation
+    """The best schedule that was found without any constraint."""
+    all: float
+    each: tuple[tuple[Constraint, float], ...]
+    """What was gained where one is left out and the others are kept, the largest first: these need not add up."""
+
+    def __str__(self) -> str:
+        costly = [f"{one} costs {share:.1%}" for one, share in self.each if share >= 5e-4]
+        told = "; ".join(costly) if costly else "no constraint on its own"
+        return f"constrained: {self.all:.1%} above the best that was found without constraints: {told}"
+
+
+def constraint_costs(
+    best: Evaluation,
+    constraints: Constraints,
+    search: Callable[[Constraints], Evaluation],
+    objective: Objective = EDP,
+    limits: Limits = Limits(),
+) -> ConstraintCosts:
+    """What constraints cost a schedule that keeps them, by searches without all of them and without each.
+
+    The schedule keeps what is left of them too, so none of these can be worse; a longer search may tell more.
+    """
+
+    def better(one: Evaluation, other: Evaluation) -> Evaluation:
+        return min(one, other, key=lambda found: (limits.excess(found), objective.score(found)))
+
+    def above(other: Evaluation) -> float:
+        return exp(objective.score(best) - objective.score(other)) - 1
+
+    given = constraints.given
+    without = [better(best, search(constraints.only([o for o in given if o is not one]))) for one in given]
+    free = best
+    for found in (*without, *((search(Constraints()),) if len(given) > 1 else ())):
+        free = better(free, found)
+    ranked = sorted(zip(given, map(above, without), strict=True), key=lambda pair: -pair[1])
+    return ConstraintCosts(free, above(free), tuple(ranked))
