@@ -7,7 +7,9 @@ import sys
 import pytest
 
 import fadiff
+import fadiff.export
 from fadiff.cli import tables
+from fadiff.export import exported
 
 
 def test_every_public_name_is_there_and_shown_in_the_docstring():
@@ -28,7 +30,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         _ = fadiff.optimise  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("module", [fadiff, tables], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [fadiff, tables, fadiff.export, exported], ids=lambda module: module.__name__)
 def test_examples_in_docstrings_run(module: object):
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     failed, tried = doctest.testmod(module, optionflags=flags)  # pyright: ignore[reportArgumentType]

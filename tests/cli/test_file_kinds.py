@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(place, name, fadiff(*command, "--json").stdout)
     write(place, "network.json", json.dumps(json.loads(schedule.read_text(encoding="utf-8"))["workload"]))
     write(place, "config.json", '{"model_type": "bert"}')
-    write(place, "map.yaml", "mapping: []\n")
+    write(place, "map.yaml", "mapping: [{target: DRAM, type: temporal}]\n")
     write(
         place, ONE, "name: one\nlayers:\n  - {name: a, kind: mac, dims: {K: 2}, inputs: [{from: null, port: input}]}\n"
     )

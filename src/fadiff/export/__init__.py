@@ -1,9 +1,9 @@
 """Schedules for other tools, and mappings from them: layer by layer, with a word on all that cannot be carried over.
 
 >>> from fadiff import greedy, load_machine, load_model
->>> schedule = greedy(load_model("alexnet"), load_machine("gemmini-small"))
+>>> schedule = greedy(load_model("resnet18"), load_machine("gemmini-small"))
 >>> exported = export(schedule, "timeloop")
->>> sorted(path for path in exported.files if "conv1" in path)
+>>> sorted(path for path in exported.files if "layers/conv1" in path)
 ['layers/conv1/mapping.yaml', 'layers/conv1/problem.yaml']
 """
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -110,9 +110,3 @@ def by_text(remarks: Iterable[Remark]) -> dict[str, list[str]]:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values, without those that are not there, and whole numbers without a point."""
-    whole = {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in values.items()}
-    return {key: value for key, value in whole.items() if value is not None}

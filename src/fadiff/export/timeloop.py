@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fadiff.export.alone import layers_alone
-from fadiff.export.exported import README, Exported, Remark, dump, folder_names, numbers, plain_names, readme
+from fadiff.export.exported import README, Exported, Remark, dump, folder_names, plain_names, readme
 from fadiff.hardware import Axis, Machine, Memory
 from fadiff.schedule import Mapping as LayerMapping
 from fadiff.schedule import Schedule
@@ -82,8 +82,8 @@ def architecture(machine: Machine) -> dict[str, Any]:
 
 
 def _level(name: str, kind: str, lanes: int, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    mesh = {"meshX": lanes, "meshY": 1}
-    return {"name": f"{name}[1..{lanes}]", "class": kind, "attributes": {**numbers(attributes), **mesh}}
+    given = {key: value for key, value in attributes.items() if value is not None}
+    return {"name": f"{name}[1..{lanes}]", "class": kind, "attributes": {**given, "meshX": lanes, "meshY": 1}}
 
 
 def _attributes(machine: Machine, memory: Memory) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from fadiff.errors import FadiffError
 from fadiff.export.alone import layers_alone
-from fadiff.export.exported import README, Exported, Remark, dump, folder_names, numbers, plain_names, readme
+from fadiff.export.exported import README, Exported, Remark, dump, folder_names, plain_names, readme
 from fadiff.hardware import Machine, Memory
 from fadiff.schedule import Mapping, Schedule
 from fadiff.schedule.rules import Examined
@@ -87,7 +87,7 @@ def _memory(machine: Machine, memory: Memory) -> dict[str, Any]:
     place = machine.number[memory.name]
     inside = [axis for axis in machine.structure.axes if axis > place]
     ports = _ports(machine, memory)
-    widest = {way: max((p["bandwidth_max"] for p in ports if way in p["type"]), default=1) for way in ("read", "write")}
+    widest = {way: max(p["bandwidth_max"] for p in ports if way in p["type"]) for way in ("read", "write")}
     served = _dimensions(machine)[len(machine.axes) - len(inside) :] if machine.axes else _dimensions(machine)
     return {
         "size": UNBOUNDED_BITS if memory.bytes is None else memory.bytes * 8,
@@ -95,7 +95,7 @@ def _memory(machine: Machine, memory: Memory) -> dict[str, Any]:
         "w_cost": memory.write_pj * widest["write"] / memory.word_bits,
         "area": 0.0,
         "latency": 1,
-        **numbers({"force_double_buffering": True if memory.double_buffered else None}),
+        **({"force_double_buffering": True} if memory.double_buffered else {}),
         "operands": [OPERANDS[tensor] for tensor in memory.keeps],
         "ports": ports,
         "served_dimensions": served,
@@ -108,14 +108,15 @@ def _ports(machine: Machine, memory: Memory) -> list[dict[str, Any]]:
     Where nothing is limited a port is as wide as all lanes further in can use in a cycle.
     """
     place = machine.number[memory.name]
-    outer = {"read": "th", "write": "fh"} if place else {}
     ways: dict[str, list[str]] = {"read": [], "write": []}
     for tensor in memory.keeps:
         ways["read"].append(f"{OPERANDS[tensor]}, tl")
         if tensor == "O":
             ways["write"].append(f"{OPERANDS[tensor]}, fl")
-            ways["read"] += [f"{OPERANDS[tensor]}, {outer['read']}"] if outer else []
-        ways["write"] += [f"{OPERANDS[tensor]}, {outer['write']}"] if outer else []
+        if place:
+            ways["write"].append(f"{OPERANDS[tensor]}, fh")
+        if place and tensor == "O":
+            ways["read"].append(f"{OPERANDS[tensor]}, th")
     if memory.words_per_cycle is not None:
         bits = _bits_per_cycle(memory, memory.words_per_cycle)
         return [_port("rw_port_1", "read_write", bits, ways["read"] + ways["write"])]
@@ -125,7 +126,6 @@ def _ports(machine: Machine, memory: Memory) -> list[dict[str, Any]]:
     return [
         _port(f"{way[0]}_port_1", way, enough if rate is None else _bits_per_cycle(memory, rate), ways[way])
         for way, rate in rates.items()
-        if ways[way]
     ]
 
 
