@@ -9,6 +9,7 @@ import typer
 from fadiff import __version__
 from fadiff.cli import (
     bound,
+    codesign,
     evaluate,
     exchange,
     importing,
@@ -67,6 +68,7 @@ for _command in (
     networks.show,
     importing.import_,
     optimize.optimize,
+    codesign.codesign,
     evaluate.evaluate,
     bound.bound,
     verify.verify,

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Float, Int
 
+    from fadiff.hardware import MachineArrays
     from fadiff.schedule import Schedule
     from fadiff.search.exact.conditions import Task
     from fadiff.search.gradient.loss import Options, Orders
     from fadiff.search.gradient.problem import Table
+    from fadiff.search.gradient.settings import Anneal
 
     FactorLogs = Float[np.ndarray, "slots 8 layers restarts"]
     Groups = Int[np.ndarray, "layers restarts"]
@@ -166,38 +168,91 @@ def _adam(settings: DescentSettings) -> optax.GradientTransformationExtraArgs:
     return optax.partition({name: optax.adam(rate) for name, rate in rates.items()}, Params("factors", "sigma"))  # pyright: ignore[reportArgumentType]
 
 
+class Noise(NamedTuple):
+    """Random numbers for all steps. Drawing fresh ones for all candidates would take half of the time of a step: a pool
+    twice as long is drawn once, and each step reads it from another place."""
+
+    uniform: Float[Array, " pool"]
+    gumbel: Float[Array, " pool"]
+
+    @property
+    def longest(self) -> int:
+        """Numbers that a step may read from any place on."""
+        return self.uniform.shape[0] // 2
+
+
+def draw_noise(problem: ProblemArrays, settings: DescentSettings, state: State) -> Noise:
+    """The pool of a descent."""
+    pool = jax.random.uniform(jax.random.key(0), (2 * max(_noise_sizes(problem, settings, state)),), minval=1e-7)
+    return Noise(pool, -jnp.log(-jnp.log(pool)))
+
+
+def _noise_sizes(problem: ProblemArrays, settings: DescentSettings, state: State) -> tuple[int, int]:
+    """Numbers that a step takes for candidates, and for orders."""
+    size = settings.restarts * sum(table.bar.size for table in problem.tables)
+    return size, 2 * (PROPOSED_ORDERS + 1) * state.orders[0].size
+
+
+class Pull(NamedTuple):
+    """What a step finds before it moves."""
+
+    params: Params
+    """Slopes of the loss."""
+    machine: MachineArrays | None
+    """Slopes in the numbers of the machine, where they are asked for."""
+    orders: Orders
+    """Those that layers took."""
+    integers: Integers
+    sigma: Float[Array, "restarts edges"]
+    seen: Seen
+
+
+def pull(
+    problem: ProblemArrays,
+    settings: DescentSettings,
+    state: State,
+    now: Anneal,
+    noise: Noise,
+    *,
+    of_machine: bool = False,
+) -> Pull:
+    """Choose integers and orders, and look where the loss falls from there."""
+    (size, twice), considered = _noise_sizes(problem, settings, state), (PROPOSED_ORDERS + 1) * state.orders[0].size
+    here = jax.random.bits(jax.random.fold_in(state.key, state.step)) % jnp.uint32(noise.longest)
+    scaled = now.noise * jax.lax.dynamic_slice(noise.gumbel, (here,), (size,))
+    drawn = jax.lax.dynamic_slice(noise.uniform, (here,), (considered,))
+    draw = jax.lax.dynamic_slice(noise.gumbel, (here + considered,), (twice - considered,))
+    orders = _considered(problem, state.orders, drawn)
+
+    def total_loss(relaxed: Relaxed, machine: MachineArrays) -> tuple[Array, Seen]:
+        priced = replace(problem, machine=machine) if of_machine else problem
+        seen = look(set_scene(priced, settings, relaxed, integers, chosen, known), settings.objective.charges)
+        return jnp.sum(loss(seen, settings, now)), seen
+
+    relaxing = partial(relax, problem, settings, noise=scaled, tau=now.tau)
+    relaxed, back, integers = cast("tuple[Relaxed, Any, Integers]", jax.vjp(relaxing, state.params, has_aux=True))
+    due, pricing = now.tau > 0, partial(price_orders, problem, settings)
+    price, counts = apart(due, pricing, integers, relaxed.sigma, orders, now.weight)
+    chosen, known = choose_orders(settings, orders, price, counts, draw.reshape(price.shape), now.tau)
+    asked = (0, 1) if of_machine else (0,)
+    slopes, seen = apart(due, jax.grad(total_loss, asked, has_aux=True), relaxed, problem.machine)
+    return Pull(back(slopes[0])[0], slopes[1] if of_machine else None, chosen, integers, relaxed.sigma, seen)
+
+
+def moved(settings: DescentSettings, state: State, found: Pull) -> State:
+    """The state after a step of Adam."""
+    update, optimizer = _adam(settings).update(found.params, state.optimizer)
+    params = cast("Params", optax.apply_updates(state.params, update))
+    return State(params, optimizer, found.orders, state.key, state.step + 1, found.integers, found.sigma, found.seen)
+
+
 @jax.jit
 def _descend(problem: ProblemArrays, settings: DescentSettings, state: State, start: Array, count: int) -> State:
     """`count` steps, with the numbers that are due from step `start` on."""
-    size = settings.restarts * sum(table.bar.size for table in problem.tables)
-    considered = (PROPOSED_ORDERS + 1) * state.orders[0].size
-    longest = max(size, 2 * considered)
-    # Drawing fresh noise for all candidates would take half of the time of a step. A pool twice as long is drawn once;
-    # each step reads it from another place.
-    pool = jax.random.uniform(jax.random.key(0), (2 * longest,), minval=1e-7)
-    gumbel = -jnp.log(-jnp.log(pool))
+    noise = draw_noise(problem, settings, state)
 
     def one_step(i: Array, state: State) -> State:
-        now = anneal(settings, start + i)
-        here = jax.random.bits(jax.random.fold_in(state.key, state.step)) % jnp.uint32(longest)
-        noise = now.noise * jax.lax.dynamic_slice(gumbel, (here,), (size,))
-        drawn = jax.lax.dynamic_slice(pool, (here,), (considered,))
-        draw = jax.lax.dynamic_slice(gumbel, (here + considered,), (considered,))
-        orders = _considered(problem, state.orders, drawn)
-
-        def total_loss(relaxed: Relaxed) -> tuple[Array, Seen]:
-            seen = look(set_scene(problem, settings, relaxed, integers, chosen, known), settings.objective.charges)
-            return jnp.sum(loss(seen, settings, now)), seen
-
-        relaxing = partial(relax, problem, settings, noise=noise, tau=now.tau)
-        relaxed, pull, integers = cast("tuple[Relaxed, Any, Integers]", jax.vjp(relaxing, state.params, has_aux=True))
-        due, pricing = now.tau > 0, partial(price_orders, problem, settings)
-        price, counts = apart(due, pricing, integers, relaxed.sigma, orders, now.weight)
-        chosen, known = choose_orders(settings, orders, price, counts, draw.reshape(price.shape), now.tau)
-        slopes, seen = apart(due, jax.grad(total_loss, has_aux=True), relaxed)
-        update, optimizer = _adam(settings).update(pull(slopes)[0], state.optimizer)
-        params = cast("Params", optax.apply_updates(state.params, update))
-        return State(params, optimizer, chosen, state.key, state.step + 1, integers, relaxed.sigma, seen)
+        return moved(settings, state, pull(problem, settings, state, anneal(settings, start + i), noise))
 
     return cast("State", jax.lax.fori_loop(0, count, one_step, state))
 

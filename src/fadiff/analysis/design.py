@@ -1,0 +1,89 @@
+"""What co-design found, as plain numbers and sentences: the machine, what binds it, and what more of it would buy."""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING, Any
+
+from fadiff.analysis.breakdown import breakdown
+from fadiff.analysis.units import size_text
+from fadiff.hardware import area_by_node_mm2, machine_to_json
+
+if TYPE_CHECKING:
+    from fadiff.cost import Evaluation
+    from fadiff.hardware import FreeNumber, Space
+    from fadiff.search.codesign import Design
+    from fadiff.search.codesign.method import Price
+    from fadiff.search.codesign.question import Aim
+    from fadiff.search.codesign.rows import Row
+
+TOLD: dict[Aim, str] = {"edp": "EDP", "energy": "energy", "latency": "latency", "edp-area": "EDP x area"}
+
+
+def design_values(design: Design) -> dict[str, Any]:
+    """All of it as JSON values."""
+    question, machine = design.question, design.machine
+    return {
+        "objective": question.aim,
+        "seconds": design.seconds,
+        "machines_scored": len(design.rows),
+        "numbers": named_values(question.space, design.best),
+        "area_mm2": area_by_node_mm2(machine),
+        "hardware": machine_to_json(machine),
+        "costs": design.best.costs,
+        "binding": {one.schedule.workload.name: binding(one) for one in design.evaluations},
+        "prices": [
+            {**price._asdict(), "sentence": price_sentence(question.space, price, question.aim)}
+            for price in design.prices
+        ],
+        "front": [front_row(design, row) for row in design.front],
+    }
+
+
+def named_values(space: Space, row: Row) -> dict[str, float]:
+    """The free numbers of a machine by name."""
+    return {number.name: value for number, value in zip(space.numbers, row.values, strict=True)}
+
+
+def front_row(design: Design, row: Row) -> dict[str, Any]:
+    """A machine of the front in one line."""
+    costs = {f"{name}.{key}": value for name, cost in row.costs.items() for key, value in cost.items()}
+    ratio = exp(row.score - design.best.score)
+    told = {"machine": row.number, "area_mm2": row.area_mm2, "to_best": ratio, "origin": row.origin}
+    return {**told, **named_values(design.question.space, row), **costs}
+
+
+def binding(evaluation: Evaluation) -> dict[str, dict[str, float]]:
+    """What a network waits for on its machine, and how full its memories get.
+
+    `time`: the share of the cycles that compute, each memory and the vector unit set. `full`: the peak of each memory,
+    as a share of what may be filled. `energy`: the share of each part.
+    """
+    costs = breakdown(evaluation)
+    time = dict.fromkeys(evaluation.term_names, 0.0)
+    for layer in costs.layers:
+        time[layer.bound_by] += layer.cycles * layer.repeat / (costs.totals.cycles or 1)
+    peaks = {
+        memory: max(group.peak_bytes[memory] for group in costs.groups) / room
+        for memory, room in costs.capacity_bytes.items()
+    }
+    parts = {part: pj / (costs.totals.energy_pj or 1) for part, pj in costs.energy_by_part_pj().items()}
+    return {"time": time, "full": peaks, "energy": parts}
+
+
+def price_sentence(space: Space, price: Price, aim: Aim) -> str:
+    """What a step of one number buys, or saves."""
+    number = next(one for one in space.numbers if one.name == price.number)
+    amount = amount_text(number, abs(price.after - price.before))
+    gain, area = 1 - exp(price.score_change), price.area_change
+    more = price.after > price.before
+    step = f"{amount} {'more' if more else 'less'} {price.number}"
+    does = f"{'buys' if gain >= 0 else 'costs'} {abs(gain):.2%} {TOLD[aim]}"
+    return f"{step} {does} {'for' if area >= 0 else 'and saves'} {abs(area):.2%} area"
+
+
+def amount_text(number: FreeNumber, amount: float) -> str:
+    """An amount of a free number with its unit."""
+    if number.unit == "bytes":
+        return size_text(amount)
+    return f"{amount:,.6g} {number.unit}".rstrip()

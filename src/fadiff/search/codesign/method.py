@@ -1,0 +1,308 @@
+"""Co-design: descend, score the best few machines, shrink and climb from the best, and search it in full.
+
+1. *Descend* (:mod:`fadiff.search.codesign.descent`): many machines with relaxed schedules, at once.
+2. *Score*: a few distinct ones are scheduled by a short search. The relaxed ranking errs by some per cent.
+3. *Shrink*: memories no larger than their schedules need; then *climb*: neighbours (:mod:`.moves`) in turn, until none
+   is better.
+4. *Finish*: one longer search on the best machine, and its prices: what each number would buy.
+
+Every machine that is scored is a row (:mod:`.rows`). Rows that are there already are taken as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fadiff.cost import evaluate
+from fadiff.errors import FadiffError
+from fadiff.schedule.rules import violations
+from fadiff.search.codesign.descent import Candidate, descend, filling
+from fadiff.search.codesign.moves import Move, needed_values, neighbours, single_moves
+from fadiff.search.codesign.rows import Row, Rows
+from fadiff.search.driver import OutOfTimeError, Status, score
+from fadiff.search.gradient import DescentSettings
+from fadiff.search.optimize import optimize
+from fadiff.search.programs import stepwise
+
+if TYPE_CHECKING:
+    from fadiff.cost import Evaluation
+    from fadiff.hardware import Machine
+    from fadiff.hardware.space import Values
+    from fadiff.search.codesign.question import Question
+
+FULL = "full"
+"""Origin of a row whose schedules were searched for longer."""
+HAIR = 1e-6
+"""By how much a score must be better."""
+DESCENT_SHARE, CLIMB_SHARE = 0.5, 0.8
+"""Shares of the budget after which the descent, and the climb, end."""
+QUICK_SHARE, FULL_SHARE = 0.03, 0.12
+"""Shares of the budget for a quick search, and for the last one."""
+
+
+@dataclass(frozen=True)
+class CodesignSettings:
+    """How co-design searches."""
+
+    budget_seconds: float = 300.0
+    seed: int = 0
+    descent: DescentSettings | None = DescentSettings(restarts=64)
+    """None: no gradient; machines are drawn at random instead."""
+    candidates: int = 5
+    """Distinct machines that are scored after the descent."""
+    method: str = "exact"
+    """How schedules are searched on a given machine."""
+
+
+class Price(NamedTuple):
+    """What a step of one number does to the best machine."""
+
+    number: str
+    before: float
+    after: float
+    score_change: float
+    """Of the logarithm of what is to be least: -0.03 is 3% better."""
+    area_change: float
+    """Relative."""
+
+
+class Progress(NamedTuple):
+    """Where co-design stands."""
+
+    seconds: float
+    phase: str
+    detail: str
+    rows: int
+    best: Row | None
+
+
+@dataclass(frozen=True)
+class Design:
+    """What co-design found."""
+
+    question: Question
+    best: Row
+    evaluations: tuple[Evaluation, ...]
+    front: tuple[Row, ...]
+    rows: tuple[Row, ...]
+    prices: tuple[Price, ...]
+    trace: tuple[Progress, ...]
+    seconds: float
+
+    @property
+    def machine(self) -> Machine:
+        """The best machine."""
+        return self.question.space.at(self.best.values)
+
+
+def codesign(
+    question: Question,
+    settings: CodesignSettings = CodesignSettings(),
+    folder: Path | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Design:
+    """Find a machine and schedules for it; a folder keeps what was tried, and a search that was stopped goes on."""
+    search = _Search(question, settings, Rows(question, folder))
+    trace: list[Progress] = []
+
+    def note(status: Status, detail: str = "") -> None:
+        told = detail or (f"{status.step} of {status.steps} steps" if status.steps else "")
+        trace.append(Progress(search.seconds, status.phase, told, len(search.rows.rows), search.rows.best))
+        if watch is not None:
+            watch(trace[-1])
+
+    try:
+        for status, detail in search.run():
+            note(status, detail)
+    except KeyboardInterrupt:
+        if search.rows.best is None:
+            raise
+        note(Status("interrupted"))
+    best = search.rows.best
+    if best is None:
+        told = next(
+            (row.problem for row in search.rows.rows if row.problem), "the budget was too short for one machine"
+        )
+        raise FadiffError(f"no machine of {question.space.name!r} was scored: {told}")
+    rows = search.rows
+    return Design(
+        question, best, rows.evaluations(best), tuple(rows.front), tuple(rows.rows), search.prices(best), tuple(trace),
+        search.seconds,
+    )  # fmt: skip
+
+
+@dataclass
+class _Search:
+    question: Question
+    settings: CodesignSettings
+    rows: Rows
+
+    def __post_init__(self) -> None:
+        self.began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self.began
+
+    def spent(self, share: float) -> bool:
+        """Whether a share of the budget is used up."""
+        return self.seconds > share * self.settings.budget_seconds
+
+    def run(self) -> Iterator[tuple[Status, str]]:
+        """All steps; each yields when it is done."""
+        if self.rows.proposed is None:
+            yield from self._propose()
+        proposed = self.rows.proposed or []
+        for i, values in enumerate(proposed):
+            if i and self.spent(CLIMB_SHARE):
+                break
+            row = self.score(values, "proposed")
+            yield Status("score", i + 1, len(proposed)), _told(row)
+        yield from self._climb()
+        best = self.rows.best
+        finished = [row.values for row in self.rows.rows if row.origin == FULL]
+        if best is not None and best.values not in finished:
+            left = self.settings.budget_seconds - self.seconds
+            effort = max(FULL_SHARE * self.settings.budget_seconds, left / 2)
+            row = self.score(best.values, FULL, effort, anew=True)
+            yield Status("finish"), _told(row)
+            yield from self._price(self.rows.best or best)
+
+    def _propose(self) -> Iterator[tuple[Status, str]]:
+        """Choose the machines to score first: distinct ones, the best first."""
+        question, settings = self.question, self.settings
+        found: list[Candidate] = []
+        if settings.descent is not None:
+            deadline = self.began + DESCENT_SHARE * settings.budget_seconds
+            try:
+                for status in stepwise(descend(question, settings.descent, settings.seed, deadline, found)):
+                    yield status, ""
+            except OutOfTimeError as early:
+                yield Status("descend"), str(early) or "the budget was too short for the descent"
+        drawn = random_machines(question, settings.seed, settings.candidates)
+        self.rows.propose(_distinct(question, [one.values for one in found] or drawn, settings.candidates))
+
+    def _climb(self) -> Iterator[tuple[Status, str]]:
+        """Shrink the best machine, then try its neighbours until none is better."""
+        climbed: set[Values] = set()
+        while (best := self.rows.best) is not None and best.values not in climbed and not self.spent(CLIMB_SHARE):
+            climbed.add(best.values)
+            shrunk = needed_values(self.question.space, best.values, self.rows.evaluations(best))
+            moves = [Move("shrink", shrunk)] if shrunk != best.values else []
+            for move in (*moves, *neighbours(self.question, best.values)):
+                if self.spent(CLIMB_SHARE):
+                    break
+                scored = len(self.rows.rows)
+                row = self.score(move.values, move.name, near=best)
+                if len(self.rows.rows) > scored:
+                    yield Status("climb"), _told(row)
+                if row.score < best.score - HAIR:
+                    break
+
+    def _price(self, best: Row) -> Iterator[tuple[Status, str]]:
+        """Score one step of each number of the best machine, also beyond the area."""
+        for move in single_moves(self.question.space, best.values):
+            if self.rows.find(move.values) is not None or not self.spent(1.0):
+                yield Status("price"), _told(self.score(move.values, "price", near=best))
+
+    def prices(self, best: Row) -> tuple[Price, ...]:
+        """What each number would buy, as far as its neighbours were scored."""
+        found: list[Price] = []
+        for move in single_moves(self.question.space, best.values):
+            row = self.rows.find(move.values)
+            if row is not None and row.score < inf:
+                i = next(i for i, value in enumerate(move.values) if value != best.values[i])
+                change = row.area_mm2 / best.area_mm2 - 1
+                number = self.question.space.numbers[i].name
+                found.append(Price(number, best.values[i], move.values[i], row.score - best.score, change))
+        return tuple(found)
+
+    def score(
+        self, values: Values, origin: str, effort: float | None = None, *, near: Row | None = None, anew: bool = False
+    ) -> Row:
+        """The best row of a machine: one that is there, or a new one from a search of so many seconds.
+
+        Schedules of a machine nearby are taken where they are legal here and better: counts do not depend on sizes, so
+        machines with one array can share them.
+        """
+        known = self.rows.find(values)
+        machine, objective = self.question.space.at(values), self.question.objective
+        sources = [self.rows.evaluations(row) for row in (known, near) if row is not None and row.score < inf]
+        if known is not None and not anew:
+            if near is None or len(sources) < 2:
+                return known
+            best = self._best_of(machine, sources)
+            if self.question.score(machine, best) >= known.score - HAIR:
+                return known
+            return self.rows.add(values, best, origin, 0.0, self.seconds)
+        seconds = max(0.5, QUICK_SHARE * self.settings.budget_seconds) if effort is None else effort
+        try:
+            found = tuple(
+                optimize(
+                    workload,
+                    machine,
+                    method=self.settings.method,
+                    budget_seconds=seconds / len(self.question.workloads),
+                    seed=self.settings.seed,
+                    objective=objective,
+                ).best
+                for workload in self.question.workloads
+            )
+        except FadiffError as error:
+            return self.rows.add(values, (), origin, seconds, self.seconds, str(error))
+        return self.rows.add(values, self._best_of(machine, [found, *sources]), origin, seconds, self.seconds)
+
+    def _best_of(self, machine: Machine, sources: Sequence[tuple[Evaluation, ...]]) -> tuple[Evaluation, ...]:
+        """For each network the best schedule of several that is legal on a machine; the first of them always is."""
+        objective = self.question.objective
+        return tuple(
+            min((one for each in options for one in _carried(each, machine)), key=lambda one: score(one, objective))
+            for options in zip(*sources, strict=True)
+        )
+
+
+def random_machines(question: Question, seed: int, count: int) -> list[Values]:
+    """Random machines that fill the area."""
+    limits = np.full(count, question.area_range_mm2[1])
+    logs = filling(question.space, np.random.default_rng(seed), limits)
+    return [question.fitted(question.space.rounded(np.exp(column).tolist())) for column in logs.T]
+
+
+def _carried(evaluation: Evaluation, machine: Machine) -> Iterator[Evaluation]:
+    """The same schedule on another machine, if it is legal there."""
+    if evaluation.schedule.machine == machine:
+        yield evaluation
+        return
+    schedule = replace(evaluation.schedule, machine=machine, bound=None)
+    if not violations(schedule):
+        yield evaluate(schedule)
+
+
+def _distinct(question: Question, proposed: list[Values], most: int) -> list[Values]:
+    """The first few that differ: in lanes, or by more than a quarter in something else; all areas have their turn."""
+    kept: list[Values] = []
+    for values in proposed:
+        near = (
+            all(
+                (a == b) if number.powers_of is not None else max(a / b, b / a) < 1.25
+                for number, a, b in zip(question.space.numbers, values, other, strict=True)
+            )
+            for other in kept
+        )
+        if not any(near):
+            kept.append(values)
+        if len(kept) == most:
+            break
+    return kept
+
+
+def _told(row: Row) -> str:
+    return row.problem or f"{row.origin}: score {row.score:.4f}, {row.area_mm2:.3g} mm2"

@@ -1,0 +1,110 @@
+"""Co-design as a whole, on a space small enough to try every machine."""
+
+import json
+from dataclasses import replace
+from itertools import product
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from fadiff.cost import evaluate, load_schedule
+from fadiff.files import FileError
+from fadiff.schedule.rules import violations
+from fadiff.search import greedy
+from fadiff.search.codesign import CodesignSettings, Design, Question, codesign
+from fadiff.search.codesign.rows import Rows
+from search.codesign.tiny import ONE, SPACE, asked
+
+PATIENT = CodesignSettings(budget_seconds=600, descent=None, method="greedy")
+AREA_MM2 = 0.03
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("codesign") / "found"
+
+
+@pytest.fixture(scope="module")
+def design(folder: Path) -> Design:
+    return codesign(asked(AREA_MM2), PATIENT, folder)
+
+
+def test_of_a_small_space_it_finds_the_best_machine_there_is(design: Design):
+    question = asked(AREA_MM2)
+    least = inf
+    for values in product(*([number.low, 2 * number.low, 4 * number.low] for number in SPACE.numbers)):
+        if question.fits(values):
+            machine = SPACE.at(values)
+            least = min(least, question.score(machine, (evaluate(greedy(ONE, machine)),)))
+    assert design.best.score <= least + 1e-6
+    assert len(design.rows) < 27 + 2
+
+
+def test_the_best_machine_keeps_to_the_area_and_its_schedule_is_legal(design: Design):
+    assert design.best.area_mm2 <= AREA_MM2
+    assert not violations(design.evaluations[0].schedule)
+    assert design.evaluations[0].schedule.machine == design.machine
+    assert design.question.score(design.machine, design.evaluations) == design.best.score
+
+
+def test_no_machine_of_the_front_is_beaten_by_another(design: Design):
+    for row in design.front:
+        assert not any(other.area_mm2 <= row.area_mm2 and other.score < row.score for other in design.rows)
+    assert any(row.values == design.best.values for row in design.front)
+
+
+def test_prices_are_those_of_neighbours(design: Design):
+    assert {price.number for price in design.prices} == {number.name for number in SPACE.numbers}
+    for price in design.prices:
+        assert (price.area_change > 0) == (price.after > price.before)
+        if abs(price.area_change) * design.best.area_mm2 + design.best.area_mm2 <= AREA_MM2:
+            assert price.score_change >= -1e-6
+
+
+def test_the_same_seed_finds_the_same_machine(design: Design):
+    again = codesign(asked(AREA_MM2), PATIENT)
+    assert [row.values for row in again.rows] == [row.values for row in design.rows]
+    assert again.best.score == design.best.score
+
+
+def test_what_was_scored_is_not_scored_again(design: Design, folder: Path):
+    before = (folder / "rows.jsonl").read_text()
+    again = codesign(asked(AREA_MM2), PATIENT, folder)
+    assert (folder / "rows.jsonl").read_text() == before
+    assert again.best == design.best
+    assert again.evaluations[0].energy_pj == design.evaluations[0].energy_pj
+
+
+def test_a_search_that_was_killed_goes_on_from_its_rows(design: Design, folder: Path, tmp_path: Path):
+    lines = (folder / "rows.jsonl").read_text().splitlines()
+    killed = tmp_path / "killed"
+    (killed / "schedules").mkdir(parents=True)
+    for name in ("question.json", "proposed.json"):
+        (killed / name).write_text((folder / name).read_text())
+    for path in (folder / "schedules").iterdir():
+        (killed / "schedules" / path.name).write_text(path.read_text())
+    (killed / "rows.jsonl").write_text("\n".join([*lines[:3], lines[3][:40]]))  # killed while it wrote the fourth
+    again = codesign(asked(AREA_MM2), PATIENT, killed)
+    assert [row.values for row in again.rows] == [row.values for row in design.rows]
+    assert [json.loads(line)["values"] for line in lines] == [
+        json.loads(line)["values"] for line in (killed / "rows.jsonl").read_text().splitlines()
+    ]
+
+
+def test_every_row_has_its_schedule_on_disk(design: Design, folder: Path):
+    for row in design.rows:
+        found = evaluate(load_schedule(Rows.schedule_path(folder, row.number, "one")))
+        assert found.energy_pj == row.costs["one"]["energy_pj"]
+
+
+def test_a_folder_of_another_question_is_refused(design: Design, folder: Path):
+    with pytest.raises(FileError, match="an earlier search of another area_mm2 is there: choose another folder"):
+        codesign(asked(2 * AREA_MM2), PATIENT, folder)
+
+
+def test_two_networks_share_one_machine():
+    other = replace(ONE, name="other")
+    found = codesign(Question((ONE, other), SPACE, AREA_MM2), replace(PATIENT, budget_seconds=2))
+    assert [one.schedule.workload.name for one in found.evaluations] == ["one", "other"]
+    assert len({one.schedule.machine for one in found.evaluations}) == 1
