@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fadiff import __version__
-from fadiff.cli import bound, evaluate, importing, machines, networks, optimize, plot, report, reproduce, verify
+from fadiff.cli import bound, evaluate, importing, machines, networks, optimize, pareto, plot, report, reproduce, verify
 from fadiff.cli.errors import SentencesOnErrors
 
 app = typer.Typer(
@@ -54,6 +54,7 @@ for _command in (
     networks.show,
     importing.import_,
     optimize.optimize,
+    pareto.pareto,
     evaluate.evaluate,
     bound.bound,
     verify.verify,
