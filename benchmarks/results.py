@@ -1,4 +1,4 @@
-"""Write the sections `quality` and `speed` of docs/results.md from the numbers in benchmarks/results/.
+"""Write the section `speed` of docs/results.md from the numbers in benchmarks/results/.
 
 Run: ``python -m benchmarks.results``
 
@@ -10,10 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cells import Cell
-from benchmarks.cells import table as cells_table
 from fadiff.reproduce.experiment import with_section
-from fadiff.search.optimize import DEFAULT_BUDGET_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBERS = ROOT / "benchmarks" / "results"
@@ -22,64 +19,6 @@ NUMBERS = ROOT / "benchmarks" / "results"
 def read(name: str) -> Any:  # noqa: ANN401  (any JSON value)
     """The numbers that a command wrote."""
     return json.loads((NUMBERS / f"{name}.json").read_text())
-
-
-def quality() -> str:
-    """The ten cells, seeds, and networks nothing was tuned on."""
-    cells = [Cell(**row) for row in read("cells")]
-    seeds = cells + [Cell(**row) for row in read("seeds")]
-    others = [Cell(**row) for row in read("others")]
-    return f"""\
-## Quality of the search
-
-`fadiff optimize` with default options (budget 60 s, seed 0), each run in a fresh process with an empty compilation
-cache; seconds count everything from the start of Python to the written file. *Best known* and *unfused known* are
-values that a plain dynamic-programming search found in minutes a cell; no legal schedule is below the *floor*.
-
-```
-python -m benchmarks.cells --cold --json benchmarks/results/cells.json
-```
-
-{cells_table(cells)}
-### Seeds
-
-The worst of five seeds over the best of them; seed 0 is the run above:
-
-```
-python -m benchmarks.cells --seeds 1 2 3 4 --budget 300s --json benchmarks/results/seeds.json
-```
-
-{spread_table(seeds)}
-### Other networks and machines
-
-Not a clean hold-out: the number of plans tried for short runs was chosen looking also at resnet50, mobilenet_v2 and
-bert-base, and the descent's penalties at mobilenet_v2 on the small machine and bert-base on the large one.
-llama-7b was never looked at. The accelerators are the built-in ones, whose energies come from the network of
-[model.md](model.md). The gain of fusion is the column *own unfused*: the EDP over that of the best schedule without
-fusion that the same search found. Other work ran on the machine at the same time, so the budget was long, and the
-seconds are upper bounds; {over_default(others)}
-
-```
-python -m benchmarks.cells --models resnet50 mobilenet_v2 bert-base llama-7b \\
-    --hardware gemmini-large gemmini-small gemmini-default --budget 300s --json benchmarks/results/others.json
-```
-
-{cells_table(others)}"""
-
-
-def over_default(cells: list[Cell]) -> str:
-    """Which runs took longer than the default budget gives."""
-    long = [f"{cell.model} on {cell.hardware.split()[0]}" for cell in cells if cell.seconds > DEFAULT_BUDGET_SECONDS]
-    return f"over the default budget of {DEFAULT_BUDGET_SECONDS:g} s: {', '.join(long) or 'none'}."
-
-
-def spread_table(cells: list[Cell]) -> str:
-    """Worst over best of the seeds of each cell."""
-    lines = ["| network | accelerator | seeds | best EDP | worst / best |", "|---|---|---|---|---|"]
-    for key in dict.fromkeys((cell.model, cell.hardware) for cell in cells):
-        values = [cell.edp_uj_cycles for cell in cells if (cell.model, cell.hardware) == key]
-        lines.append(f"| {key[0]} | {key[1]} | {len(values)} | {min(values):.6g} | {max(values) / min(values):.4f} |")
-    return "\n".join(lines) + "\n"
 
 
 def speed() -> str:
@@ -138,10 +77,9 @@ compiled programs, so this is no measure of a network of 1,000 different layers.
 
 
 def main() -> None:
-    """Put both sections into the page."""
+    """Put the section into the page."""
     page = ROOT / "docs" / "results.md"
-    text = with_section(page.read_text(), "quality", quality())
-    page.write_text(with_section(text, "speed", speed()))
+    page.write_text(with_section(page.read_text(), "speed", speed()))
 
 
 if __name__ == "__main__":

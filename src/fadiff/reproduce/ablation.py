@@ -103,8 +103,8 @@ def reproduce(desk: Desk) -> str:
 ```
 
 EDP over [the bound](#bounds) of its network and machine, or, where none is proven, over the lowest of all variants:
-mean over seeds {", ".join(map(str, seeds))}, in brackets the lowest and highest where they differ. After it, the share
-of restarts whose last proposal kept every rule before decoding.
+the mean over seeds ({", ".join(map(str, seeds))}), in brackets the lowest and highest where they differ. After it, the
+share of restarts whose last proposal kept every rule before decoding.
 
 {_table(rows, gaps, cells, variants)}
 {figure}"""

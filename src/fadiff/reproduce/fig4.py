@@ -143,7 +143,7 @@ def _tell(
 ```
 
 {figure}
-Geometric mean over seeds {", ".join(map(str, seeds))} of the best EDP (uJ x cycles) that each method itself has found
-by a time; a dash where a seed has found nothing yet:
+The best EDP (uJ x cycles) that each method itself has found by a time, as the geometric mean over its seeds
+({", ".join(map(str, seeds))}); a dash where a seed has found nothing yet:
 
 {chr(10).join(parts)}"""

@@ -211,7 +211,7 @@ Mean EDP over seeds in uJ x cycles, ± half the distance between best and worst 
 {edps}
 {_gaps(proven(desk), cells, places, methods)}
 EDP of `{BASE}` over that of each other method, in brackets the paper's ratio; what `{BASE}` saves in DRAM words
-against `layerwise-tuned`, a search without fusion; edges it fuses:
+against `layerwise-tuned`, the same search without fusion; edges it fuses:
 
 {ratios}
 {figure}"""

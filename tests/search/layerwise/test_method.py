@@ -127,6 +127,9 @@ def test_the_tuned_search_has_eight_times_the_starts_and_fuses_nothing(monkeypat
             begun.append((starts, polished))
             return iter([Status("map")])
 
+        def solve(self):
+            return iter([Status("solve")])
+
         def polish(self):
             return iter([Status("polish")])
 
@@ -135,4 +138,4 @@ def test_the_tuned_search_has_eight_times_the_starts_and_fuses_nothing(monkeypat
     assert begun[0][:2] == (MIXED, SMALL)
     assert begun[0][2] < float("inf"), "it keeps the budget"
     assert begun[1:] == [(128, True)]
-    assert [status.phase for status in statuses] == ["map", "polish"]
+    assert [status.phase for status in statuses] == ["map", "solve", "polish"]

@@ -93,6 +93,7 @@ def layerwise_tuned(workload: Workload, machine: Machine, settings: Settings, in
     """Our own search with every layer on its own: what is left of it without fusion."""
     exact = ExactSearch(Task(workload, machine, settings.deadline), settings, incumbent)
     yield from exact.map(TUNED_STARTS, polished=True)
+    yield from exact.solve()
     yield from exact.polish()
 
 
