@@ -59,7 +59,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("COLUMNS", raising=False)
     for method in METHODS.keys() - {"greedy"}:
         monkeypatch.setitem(METHODS, method, recall)
-    monkeypatch.setattr(import_module("fadiff.cli.optimize"), "PROOF_WALKS", 1)
+    monkeypatch.setattr(import_module("fadiff.search.pareto"), "_steps", lambda *given: recall(*given[:4]))
+    for module in ("fadiff.cli.optimize", "fadiff.search.pareto"):
+        monkeypatch.setattr(import_module(module), "PROOF_WALKS", 1)
     return tmp_path
 
 

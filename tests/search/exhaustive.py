@@ -248,9 +248,16 @@ def orders_of_groups(workload, members) -> list[tuple[frozenset[str], frozenset[
 
 
 def least_edp(workload, machine, exact=False, asked=None) -> float:
-    """The EDP of the best of all schedules: all cuts into groups, trip counts, nestings of X, and mappings.
+    """The EDP of the best of all schedules; with `exact` of those whose factors divide, with `asked` of those that keep
+    constraints."""
+    return float((whole_front(workload, machine, exact, asked).prod(axis=1) * 1e-6).min())
 
-    With `exact` of those whose factors divide, with `asked` of those that keep constraints.
+
+def whole_front(workload, machine, exact=False, asked=None) -> np.ndarray:
+    """``[points, 2]`` energies and cycles of all schedules that none undercuts in both.
+
+    Of all cuts into groups, trip counts, nestings of X, and mappings; with `exact` of those whose factors divide, with
+    `asked` of those that keep constraints.
     """
     ways: dict[tuple[str, ...], np.ndarray] = {}
     for members in may_be_groups(workload, machine):
@@ -267,4 +274,4 @@ def least_edp(workload, machine, exact=False, asked=None) -> float:
     for after in sorted({after for _, after, _ in steps}, key=len):
         ends = [(front[a][:, None] + ways[some][None]).reshape(-1, 2) for a, b, some in steps if b == after]
         front[after] = undominated(np.concatenate(ends))
-    return float((front[frozenset(workload.topological)].prod(axis=1) * 1e-6).min())
+    return front[frozenset(workload.topological)]

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Mapping as MappingOf
 from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
@@ -200,7 +201,7 @@ def optimize(
     sizes = (("shape", shape), ("dim", dim), ("value", value))
     told_asked = told_constraints(workload, machine, asked_for, bound)
     flags = [*(["--unfold"] if unfold else []), *(["--exact-factors"] if exact_factors else [])]
-    made_by = {**result.schedule.made_by, "command": _command([model, *flags], asked, sizes)}
+    made_by = {**result.schedule.made_by, "command": command_line("optimize", [model, *flags], asked, sizes)}
     schedule = replace(result.schedule, made_by=made_by, bound=bound)
     best = evaluate(schedule) if output is None else save_schedule(output, schedule)
     steps = _trace_text(result.trace, made_by)
@@ -342,8 +343,13 @@ def _restarts(text: str) -> int | None:
     raise FadiffError(f"restarts is {text!r}: give a positive number, or auto")
 
 
-def _command(model: list[str], options: dict[str, str | int], sizes: tuple[tuple[str, list[str] | None], ...]) -> str:
-    """The command that finds a schedule again: what was asked for, without the files that were written."""
+def command_line(
+    command: str,
+    words: list[str],
+    options: MappingOf[str, str | int],
+    sizes: tuple[tuple[str, list[str] | None], ...],
+) -> str:
+    """The command that finds a schedule again: what was asked for."""
     given = [(option, value) for option, values in sizes for value in values or ()]
-    words = [word for option, value in (*given, *options.items()) for word in (f"--{option}", str(value))]
-    return shlex.join(["fadiff", "optimize", *model, *words])
+    asked = [word for option, value in (*given, *options.items()) for word in (f"--{option}", str(value))]
+    return shlex.join(["fadiff", command, *words, *asked])

@@ -182,9 +182,8 @@ def adapted(start: Schedule, fallback: Schedule, matches: MappingOf[str, Layer])
     plans += [alone(task, name) for name in workload.topological if name not in inside]
     while True:
         groups: list[Group] = []
-        mappings = dict(fallback.mappings)
-        for plan in plans:
-            chosen = _filled(task, plan, starts)
+        mappings, filled = dict(fallback.mappings), _filled(task, plans, starts)
+        for plan, chosen in zip(plans, filled, strict=True):
             if chosen is None:
                 groups += [Group((name,)) for name in plan.group.layers]
                 continue
@@ -265,28 +264,39 @@ def _groups(task: Task, start: Schedule, matches: MappingOf[str, Layer]) -> list
     return found
 
 
-def _filled(task: Task, plan: Plan, starts: MappingOf[str, Start]) -> Menu | None:
-    """The mappings of a plan's layers, from their starts, with tiles made smaller until all fit; None if they never do.
+def _filled(task: Task, plans: Sequence[Plan], starts: MappingOf[str, Start]) -> list[Menu | None]:
+    """The mappings of each plan's layers, from their starts, with tiles made smaller until all of them fit together.
 
-    A single layer that has no start has no mapping here.
+    None where they never do, and where a layer has no start. The tiles of all plans are priced at once.
     """
-    names = plan.group.layers
-    if not all(name in starts or not task.workload[name].is_mac for name in names):
-        return None
-    now = [starts.get(name, outermost(task)) for name in names]
+    found: list[Menu | None] = [None] * len(plans)
+    open_ = {
+        i: [starts.get(name, outermost(task)) for name in plan.group.layers]
+        for i, plan in enumerate(plans)
+        if all(name in starts or not task.workload[name].is_mac for name in plan.group.layers)
+    }
     for _ in range(MOST_HALVINGS):
-        rows = [Row(condition, one, task.all_room) for condition, one in zip(plan.conditions, now, strict=True)]
+        if not open_:
+            break
+        rows = [
+            Row(condition, one, task.all_room)
+            for i, now in open_.items()
+            for condition, one in zip(plans[i].conditions, now, strict=True)
+        ]
         menu = started(task, rows, (1.0, 1.0))
-        large = np.flatnonzero(~np.isfinite(menu.price)).tolist()
-        if not large:
-            if fits(task, plan, menu):
-                return subset(menu, slice(None))
-            large = range(len(names))
-        smaller = [_halved(task, one) if i in large else one for i, one in enumerate(now)]
-        if all(a is b for a, b in zip(smaller, now, strict=True)):
-            return None
-        now = smaller
-    return None
+        owner, alone = np.repeat(list(open_), [len(now) for now in open_.values()]), np.isfinite(menu.price)
+        for i, now in list(open_.items()):
+            mine, fit = subset(menu, np.flatnonzero(owner == i)), alone[owner == i]
+            if fit.all() and fits(task, plans[i], mine):
+                found[i] = mine
+            # Where all fit, but not together, all of them give way.
+            give_way = np.ones_like(fit) if fit.all() else ~fit
+            smaller = [_halved(task, one) if too_large else one for one, too_large in zip(now, give_way, strict=True)]
+            if found[i] is not None or all(a is b for a, b in zip(smaller, now, strict=True)):
+                del open_[i]
+            else:
+                open_[i] = smaller
+    return found
 
 
 def _halved(task: Task, start: Start) -> Start:

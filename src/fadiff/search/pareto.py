@@ -76,9 +76,10 @@ class Front:
     def prices(self, point: Evaluation) -> tuple[float, float] | None:
         """From how many to how many pJ a cycle may cost so that no other point is cheaper in sum; None if never."""
         hull = supported(self.points)
-        if point not in hull:
+        cycles, slopes = [one.cycles for one in hull], [price_between(a, b) for a, b in pairwise(hull)]
+        if point.cycles not in cycles:
             return None
-        place, slopes = hull.index(point), [price_between(a, b) for a, b in pairwise(hull)]
+        place = cycles.index(point.cycles)
         return (slopes[place] if place < len(slopes) else 0.0), (slopes[place - 1] if place else float("inf"))
 
 
@@ -130,12 +131,11 @@ def supported(points: Sequence[Evaluation]) -> list[Evaluation]:
 
 def spread(points: Sequence[Evaluation], most: int) -> tuple[Evaluation, ...]:
     """At most so many points of a front: its ends and the best EDP, then those that are farthest from all others."""
-    chosen: list[Evaluation] = []
-    for one in (points[0], points[-1], min(points, key=EDP.score)):
-        chosen += [one] if one not in chosen else []
-    chosen = chosen[:most]
+    first = (points[0], points[-1], min(points, key=EDP.score))
+    chosen = list({one.cycles: one for one in first}.values())[:most]
     while len(chosen) < min(most, len(points)):
-        left = [one for one in points if one not in chosen]
+        taken = {one.cycles for one in chosen}
+        left = [one for one in points if one.cycles not in taken]
         chosen.append(max(left, key=lambda one: min(_apart(one, other) for other in chosen)))
     return tuple(sorted(chosen, key=lambda one: one.cycles))
 
@@ -182,9 +182,13 @@ def pareto(
     kept.add(result.best)
     made_by = {"version": version("fadiff-scheduler"), "method": "exact", "seed": seed}
     chosen = tuple(replace(one, schedule=replace(one.schedule, made_by=made_by)) for one in spread(kept.points, points))
-    left = began + budget_seconds - time.monotonic()
-    bound = None if result.stopped == "interrupt" or left <= 0 else proven(chosen, left, exact_factors=exact_factors)
-    return Front(chosen, bound, time.monotonic() - began, result.stopped)
+    left, stopped, bound = began + budget_seconds - time.monotonic(), result.stopped, None
+    if stopped != "interrupt" and left > 0:
+        try:
+            bound = proven(chosen, left, exact_factors=exact_factors)
+        except KeyboardInterrupt:
+            stopped = "interrupt"
+    return Front(chosen, bound, time.monotonic() - began, stopped)
 
 
 def _method(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fadiff.errors import FadiffError
 from fadiff.report.figures.bars import energy_figure, latency_figure
 from fadiff.report.figures.convergence import convergence_figure
+from fadiff.report.figures.front_plot import front_figure
 from fadiff.report.figures.graph_plot import graph_figure
 from fadiff.report.figures.roofline_plot import roofline_figure
 from fadiff.report.figures.style import styled
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from fadiff.analysis.search_trace import SearchTrace
     from fadiff.cost.evaluate import Evaluation
+    from fadiff.search.pareto import Front
 
 SCHEDULE_FIGURES: dict[str, Callable[[Evaluation], Figure]] = {
     "energy": energy_figure,
@@ -51,6 +53,16 @@ def figure_bytes(name: str, form: str, evaluation: Evaluation, trace: SearchTrac
         figure = (
             SCHEDULE_FIGURES[name](evaluation) if trace is None or name != CONVERGENCE else convergence_figure(trace)
         )
-        written = io.BytesIO()
-        figure.savefig(written, format=form, metadata=_METADATA[form])
+        return _written(figure, form)
+
+
+def front_bytes(front: Front, form: str) -> bytes:
+    """The figure of a front in one of :data:`FORMATS`."""
+    with styled():
+        return _written(front_figure(front), form)
+
+
+def _written(figure: Figure, form: str) -> bytes:
+    written = io.BytesIO()
+    figure.savefig(written, format=form, metadata=_METADATA[form])
     return written.getvalue()
