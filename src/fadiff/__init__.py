@@ -72,6 +72,13 @@ An accelerator of your own: energies are pJ per word. From a file it is read by 
 >>> fadiff.optimize(Workload("toy", (product,)), chip, objective="energy", limits=fast).best.cycles <= 400
 True
 
+A sweep is a table of many searches, in a folder that it goes on in where it stopped:
+
+>>> plan = {"networks": "mobilenet_v1:size=32", "machines": ["gemmini-large", "gemmini-small"], "methods": "greedy"}
+>>> with tempfile.TemporaryDirectory() as folder:
+...     [row["machine"] for row in fadiff.sweep(plan, folder)]
+['gemmini-large', 'gemmini-small']
+
 Executing the schedule, word by word, checks the price and the results at once:
 
 >>> fadiff.verify(by_hand).holds
@@ -126,6 +133,7 @@ if TYPE_CHECKING:
     from fadiff.agreement import verify
     from fadiff.search import Limits, greedy, optimize
     from fadiff.search.solver.network_bound import bound
+    from fadiff.sweeps import sweep
     from fadiff.workload.importers import from_onnx
     from fadiff.workload.importers.torch_models import from_huggingface, from_torch
 
@@ -161,6 +169,7 @@ __all__ = [
     "optimize",
     "save_schedule",
     "save_workload",
+    "sweep",
     "verify",
     "violations",
 ]
@@ -173,6 +182,7 @@ _LOADED_ON_FIRST_USE = {
     "from_torch": "fadiff.workload.importers.torch_models",
     "greedy": "fadiff.search",
     "optimize": "fadiff.search",
+    "sweep": "fadiff.sweeps",
     "verify": "fadiff.agreement",
 }
 """These bring large libraries with them, which reading and pricing a schedule can do without."""

@@ -96,7 +96,7 @@ def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(FadiffError, match=rf"{address}: no Ray cluster answers there \(.*refused\): start it"):
+        with pytest.raises(FadiffError, match=rf"{address}: no Ray cluster answers there \(.*refused\): start one"):
             next(each(OnRay(address), [Job("a")], fails))
 
 
