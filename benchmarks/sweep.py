@@ -10,6 +10,7 @@ alone in a process of its own, which is what a cell of the sweep is.
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fadiff.hardware import machine_to_json
 from fadiff.hardware.variants import read_variant
@@ -27,15 +29,16 @@ SMALLEST, LARGEST = 64, 1024
 SEARCH = "import sys, fadiff; fadiff.optimize(sys.argv[1], sys.argv[2])"
 
 
-def timed(*command: object) -> float:
-    """Seconds that a command takes in a process of its own."""
-    began = time.monotonic()
+def timed(*command: object) -> NDArray[np.float64]:
+    """Seconds that a command takes in processes of its own, by the clock and of all cores together."""
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *map(str, command)], check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return np.array([time.monotonic() - began, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime])
 
 
 def measure(network: str, machines: int, singles: int) -> dict[str, float]:
-    """Cells a minute of a sweep, of the command, and of the search alone."""
+    """Cells a minute of a sweep, of the command, and of the search alone, and how long a cell keeps a core busy."""
     sizes = [f"{kb} KB" for kb in np.linspace(SMALLEST, LARGEST, machines).round().astype(int)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -43,25 +46,23 @@ def measure(network: str, machines: int, singles: int) -> dict[str, float]:
         (folder / "plan.json").write_text(json.dumps({"networks": [network], "machines": [grid]}))
         swept = timed("-m", "fadiff_command", "sweep", folder / "plan.json", "-o", folder / "out")
         chosen = [sizes[i] for i in np.linspace(0, machines - 1, singles + 2).round().astype(int)[1:-1]]
-        alone, searched = list[float](), list[float]()
+        seconds = {"sweep": [swept / machines], "fadiff optimize": [], "search alone": []}
         for i, size in enumerate(chosen):
             machine = folder / f"{i}.json"
             machine.write_text(json.dumps(machine_to_json(read_variant(BASE, {KEY: size}).machine)))
-            alone.append(timed("-m", "fadiff_command", "optimize", network, "-H", machine, "-o", folder / "best.json"))
-            searched.append(timed("-c", SEARCH, network, machine))
-    rates = {
-        "sweep": 60 * machines / swept,
-        "fadiff optimize": 60 / float(np.mean(alone)),
-        "search alone": 60 / float(np.mean(searched)),
-    }
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "machines": machines,
-        **{f"{name}: cells a minute": round(rate, 2) for name, rate in rates.items()},
-        **{
-            f"sweep over {name}": round(rates["sweep"] / rates[name], 2) for name in ("fadiff optimize", "search alone")
-        },
-    }
+            command = ("-m", "fadiff_command", "optimize", network, "-H", machine, "-o", folder / "best.json")
+            seconds["fadiff optimize"].append(timed(*command))
+            seconds["search alone"].append(timed("-c", SEARCH, network, machine))
+    found: dict[str, float] = {"cores": len(os.sched_getaffinity(0)), "machines": machines}
+    clock, core = (swept / machines).tolist()
+    for name, of_cells in seconds.items():
+        of_clock, of_core = np.mean(of_cells, axis=0).tolist()
+        found[f"{name}: cells a minute"] = round(60 / of_clock, 2)
+        found[f"{name}: core seconds a cell"] = round(of_core, 2)
+        if name != "sweep":
+            found[f"sweep over {name}: cells a minute"] = round(of_clock / clock, 2)
+            found[f"sweep over {name}: cells a core second"] = round(of_core / core, 2)
+    return found
 
 
 def main() -> None:
