@@ -87,6 +87,13 @@ True
 >>> asked.broken(fadiff.greedy(Workload("toy", (product,)), chip, constraints=asked))
 []
 
+A sweep is a table of many searches, in a folder that it goes on in where it stopped:
+
+>>> plan = {"networks": "mobilenet_v1:size=32", "machines": ["gemmini-large", "gemmini-small"], "methods": "greedy"}
+>>> with tempfile.TemporaryDirectory() as folder:
+...     [row["machine"] for row in fadiff.sweep(plan, folder)]
+['gemmini-large', 'gemmini-small']
+
 Executing the schedule, word by word, checks the price and the results at once:
 
 >>> fadiff.verify(by_hand).holds
@@ -144,6 +151,7 @@ if TYPE_CHECKING:
     from fadiff.search import Charge, Limits, Objective, greedy, optimize
     from fadiff.search.pareto import pareto
     from fadiff.search.solver.network_bound import bound
+    from fadiff.sweeps import sweep
     from fadiff.workload.importers import from_onnx
     from fadiff.workload.importers.torch_models import from_huggingface, from_torch
 
@@ -184,6 +192,7 @@ __all__ = [
     "pareto",
     "save_schedule",
     "save_workload",
+    "sweep",
     "verify",
     "violations",
 ]
@@ -199,6 +208,7 @@ _LOADED_ON_FIRST_USE = {
     "greedy": "fadiff.search",
     "optimize": "fadiff.search",
     "pareto": "fadiff.search.pareto",
+    "sweep": "fadiff.sweeps",
     "verify": "fadiff.agreement",
 }
 """These bring large libraries with them, which reading and pricing a schedule can do without."""

@@ -1,6 +1,7 @@
 """The crew of this computer: processes with their own cores, which may fail and die."""
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,17 +29,18 @@ def test_cores_are_dealt_out_evenly(monkeypatch: pytest.MonkeyPatch):
     assert shares(4) == [[0], [1], [2], [3]]
 
 
-def test_jobs_of_one_kin_go_to_the_process_that_has_seen_it():
-    jobs = [Job(letter, str(i), 0.05) for i in range(3) for letter in "ab"]
+def test_every_job_is_done_by_a_process_with_its_own_cores():
+    jobs = [Job(letter, str(i)) for i in range(3) for letter in "ab"]
     began: list[Job] = []
     found = dict(each(2, jobs, who, began.append))
     assert found.keys() == {*jobs} == {*began}
-    pids = {letter: {found[job][0] for job in jobs if job.letter == letter} for letter in "ab"}
-    assert all(len(mine) == 1 for mine in pids.values()), pids
-    assert {tuple(cores) for _, cores in found.values()} == {tuple(share) for share in shares(2)}
+    cores = {pid: tuple(mine) for pid, mine in found.values()}
+    assert 1 <= len(cores) <= 2
+    assert os.getpid() not in cores
+    assert {*cores.values()} <= {tuple(share) for share in shares(2)}
 
 
-def test_a_process_without_kin_left_helps_the_others():
+def test_a_process_takes_its_kin_then_what_nobody_has_seen_then_helps_the_others():
     waiting = letters("aab")
     new, seen = (local._Worker(None, None, [], kins=kins) for kins in (set(), {"a"}))  # pyright: ignore
     assert local._next(waiting, lambda job: job.letter, seen, [new, seen]).letter == "a"

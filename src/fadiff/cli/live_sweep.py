@@ -32,7 +32,7 @@ class SweepDisplay:
     """A live table on stderr; nothing where there is no terminal."""
 
     def __init__(self, *, shown: bool) -> None:
-        self._live = Live(console=console(err=True), transient=True, refresh_per_second=4) if shown else None
+        self._live = Live(console=console(err=True), transient=True, auto_refresh=False) if shown else None
         self._began, self._at_first = time.monotonic(), -1
         self._last: deque[tuple[str, str, str]] = deque(maxlen=LAST)
 
@@ -56,7 +56,7 @@ class SweepDisplay:
             found = f"EDP {float(str(row['edp_uj_cycles'])):.4g}" if not row["error"] else "failed"
             self._last.append((name, found, f"{row['seconds']} s" if row["seconds"] else ""))
         if self._live is not None:
-            self._live.update(Group(self._head(progress), self._cells(progress)))
+            self._live.update(Group(self._head(progress), self._cells(progress)), refresh=True)
 
     def left(self, progress: Progress) -> str:
         """The time that is left, if the cells that are left take as long as those that were done."""

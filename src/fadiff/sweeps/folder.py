@@ -35,11 +35,11 @@ def sweep(
     ``fadiff.sweeps``.
 
     >>> import tempfile
-    >>> plan = {"networks": "mobilenet_v1:size=32", "machines": ["eyeriss", "simba"], "methods": "greedy"}
+    >>> machines = {"base": "gemmini-large", "set": {"l2": ["64 KB", "128 KB"]}}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     rows = sweep(plan, folder)
-    >>> [(row["machine"], row["edp_uj_cycles"] > 0, row["error"]) for row in rows]
-    [('eyeriss', True, ''), ('simba', True, '')]
+    ...     rows = sweep({"networks": "mobilenet_v1:size=32", "machines": machines, "methods": "greedy"}, folder)
+    >>> [(row["l2"], row["edp_uj_cycles"] > 0, row["error"]) for row in rows]
+    [(65536, True, ''), (131072, True, '')]
     """
     into, cells = Path(into), read_plan(plan)
     with alone_in(into, ELSEWHERE):
@@ -62,7 +62,8 @@ def sweep(
             kin=lambda cell: cell.kin,
             watch=watch,
         )
-        rows = [typed(row) for row in found]
+        columns = dict.fromkeys(name for row in found for name in row)
+        rows = [{name: _value(name, row.get(name, "")) for name in columns} for row in found]
         _write_parquet(into / PARQUET, rows)
         return rows
 
@@ -72,12 +73,10 @@ def _settled(cell: Cell, rows: Sequence[TextRow]) -> bool:
     return all(row.get("fingerprint") == cell.fingerprint and not row.get("error") for row in rows)
 
 
-def typed(row: TextRow) -> TypedRow:
-    """A row with numbers where there are some."""
-    return {name: text if name in TEXTS else _value(text) for name, text in row.items()}
-
-
-def _value(text: str) -> str | int | float | None:
+def _value(column: str, text: str) -> str | int | float | None:
+    """What a text of the table stands for: a number, where the column has some."""
+    if column in TEXTS:
+        return text
     if not text:
         return None
     for read in (int, float):
@@ -90,7 +89,7 @@ def _value(text: str) -> str | int | float | None:
 
 def _write_parquet(path: Path, rows: Sequence[TypedRow]) -> None:
     """The table as a Parquet file, where Polars or PyArrow is installed."""
-    columns = {name: [row.get(name) for row in rows] for row in rows for name in row}
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
     data = io.BytesIO()
     if find_spec("polars") is not None:
         import_module("polars").DataFrame(columns, strict=False).write_parquet(data)

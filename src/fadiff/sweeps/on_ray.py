@@ -117,9 +117,7 @@ def _check_address(address: str) -> None:
 
 def _no_cluster(address: str, error: Exception) -> FadiffError:
     said = next(iter(str(error).splitlines()), type(error).__name__)
-    return FadiffError(
-        f"{address}: no Ray cluster answers there ({said}): start it with ray start --head, or leave --on ray"
-    )
+    return FadiffError(f"{address}: no Ray cluster answers there ({said}): start one, or give its address")
 
 
 def _check_nodes(ray: Any) -> None:  # noqa: ANN401

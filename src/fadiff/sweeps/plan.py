@@ -117,7 +117,8 @@ class Cell:
     def stem(self) -> str:
         """A name for its file, the same for the same cell, and no other's."""
         named = [self.network, self.machine, self.method, self.objective, str(self.seed)]
-        plain = "_".join("".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in name) for name in named)
+        short = (name.rpartition("/")[2] for name in named)
+        plain = "_".join("".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in name) for name in short)
         return f"{plain[:100]}_{_digest([*named, repr(self.budget_s)])[:6]}"
 
 
