@@ -189,7 +189,8 @@ def draw_asked(random, schedule) -> dict:
     for group in schedule.groups:
         if random.random() < 0.15:
             trips = {loop: count for loop, count in group.trips._asdict().items() if count > 1}
-            asked["groups"].append({"layers": list(group.layers)} | ({"trips": trips} if random.random() < 0.5 else {}))
+            told = {"trips": trips} if len(group.layers) > 1 and random.random() < 0.5 else {}
+            asked["groups"].append({"layers": list(group.layers)} | told)
     for name, mapping in schedule.mappings.items():
         rule: dict = {"layers": name}
         d, node = random.randrange(8), random.randrange(len(machine.nodes))

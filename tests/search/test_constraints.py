@@ -13,6 +13,7 @@ from fadiff.cost import evaluate
 from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import Incumbent
+from fadiff.search.restrictions import Restrictions, project
 from fadiff.search.solver.network_bound import Prover
 from search.asked import draw_asked, draw_schedule, kept
 from search.exhaustive import least_edp
@@ -63,6 +64,20 @@ def test_greedy_schedules_keep_what_some_schedule_keeps(name, seed):
     assert violations(found) == []
     assert asked.broken(found) == []
     assert kept(told, found)
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(["conv_chain", "residual", "feed_forward"]), st.integers(0, 10**6))
+def test_a_mapping_that_is_as_asked_stays_as_it_is(name, seed):
+    random = Random(seed)
+    witness = draw_schedule(random, NETWORKS[name], WIDE)
+    ends = Restrictions(NETWORKS[name], WIDE, load_constraints(draw_asked(random, witness))).asked
+    for layer, mapping in witness.mappings.items():
+        if len(witness.group_of[layer].layers) == 1 and ends is not None:
+            mine = ends.of([NETWORKS[name].number[layer]])
+            tile, order = np.array(NETWORKS[name][layer].dims)[:, None], np.zeros((len(WIDE.memories), 1), np.int32)
+            near, _ = project(np.array(mapping.factors)[..., None], order, mine, tile, np.ones_like(tile), WIDE)
+            assert near[..., 0].astype(int).tolist() == list(map(list, mapping.factors))
 
 
 TINY = {
@@ -217,3 +232,11 @@ def test_what_constraints_cost_is_told():
         f"constrained: {costs.all:.1%} above the best that was found without constraints: "
         f"c: K at DRAM is 6 costs {costs.all:.1%}"
     )
+
+
+def test_constraints_and_exact_factors_go_together():
+    odd = network(mac("a", "N15 K21 C10"), mac("b", "N15 K6 C21", "a"))
+    asked = load_constraints({"mapping": [{"factors": {"DRAM": {"N": {"most": 4}, "K": {"least": 2}}}}]})
+    found = greedy(odd, GEMMINI, exact_factors=True, constraints=asked)
+    assert found.exact_factors
+    assert asked.broken(found) == violations(found) == []

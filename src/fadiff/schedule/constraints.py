@@ -320,6 +320,8 @@ class Together(Constraint):
     def __post_init__(self) -> None:
         if len(set(self.layers)) < len(self.layers):
             raise ConstraintError(f"group {'+'.join(self.layers)} lists a layer twice: list every layer once")
+        if len(self.layers) == 1 and self.trips is not None:
+            raise ConstraintError(f"{self.layers[0]} runs on its own and shares nothing: leave its trips out")
         if self.loops is not None and self.trips is None:
             raise ConstraintError(f"group {'+'.join(self.layers)} nests loops {self.loops!r}: give its trips, too")
         # A group that cannot be one is refused where it is told.
@@ -329,7 +331,7 @@ class Together(Constraint):
         shared = {} if self.trips is None else {loop: n for loop, n in self.trips._asdict().items() if n > 1}
         told = ", ".join(f"{loop} {count}" for loop, count in shared.items())
         if len(self.layers) == 1:
-            return f"{self.layers[0]} runs on its own{f' in trips of {told}' if told else ''}"
+            return f"{self.layers[0]} runs on its own"
         what = f"{'+'.join(self.layers)} is a group"
         return what if self.trips is None else f"{what} that shares {told or 'nothing'}"
 
@@ -403,7 +405,9 @@ def kept(schedule: Schedule, layers: Iterable[str] | None = None) -> tuple[Const
     names = [layer.name for layer in schedule.workload.layers if layer in wanted]
     groups = [group for group in schedule.groups if {*group.layers} <= {*names}]
     mappings = [Keep(name, schedule.mappings[name]) for name in names if name in schedule.mappings]
-    return (*mappings, *(Together(group.layers, group.trips, group.loops) for group in groups))
+    alone = [Together(group.layers) for group in groups if len(group.layers) == 1]
+    joined = [Together(group.layers, group.trips, group.loops) for group in groups if len(group.layers) > 1]
+    return (*mappings, *joined, *alone)
 
 
 @dataclass(frozen=True)

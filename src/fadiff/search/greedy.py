@@ -74,15 +74,16 @@ def growing(
     # How often a layer runs does not matter to it: those that differ in nothing else are one layer here.
     once = replace(workload, layers=tuple(replace(layer, repeat=1) for layer in workload.layers))
     task = Task(once, machine, dtype=np.float64, exact_factors=exact_factors, constraints=constraints)
-    joined = joined_groups(
-        Task(workload, machine, dtype=np.float64, exact_factors=exact_factors, constraints=constraints), grown
-    )
+    # What must be fused does depend on it.
+    joined: list[tuple[Group, dict[str, Mapping]]] = []
+    if task.restrictions.required or task.restrictions.given:
+        whole = Task(workload, machine, dtype=np.float64, exact_factors=exact_factors, constraints=constraints)
+        joined = joined_groups(whole, grown)
     fused = {name: mapping for _, mappings in joined for name, mapping in mappings.items()}
-    inside = {name for group, _ in joined for name in group.layers}
-    alone = [layer for layer in workload.layers if layer.name not in inside]
+    groups = in_order(workload, [group for group, _ in joined])
+    alone = [workload[group.layers[0]] for group in groups if len(group.layers) == 1]
     conditions = {layer.name: task.alone(layer.name) for layer in alone if layer.is_mac}
     different = list(dict.fromkeys(conditions.values()))
-    groups = in_order(workload, [*(group for group, _ in joined), *(Group((layer.name,)) for layer in alone)])
     found: dict[Condition, Mapping] = {}
 
     def schedule() -> Schedule:

@@ -8,7 +8,7 @@ What a schedule keeps in the end is judged by :meth:`fadiff.schedule.constraints
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import permutations
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -18,7 +18,7 @@ import numpy as np
 from fadiff.schedule.arrays import unpack_mapping
 from fadiff.schedule.constraints import FREE, Constraints, Ranks
 from fadiff.schedule.nest import PLAIN_DIMS, product
-from fadiff.search.space import LOOP_CLASSES, Space, map_space, settle
+from fadiff.search.space import LOOP_CLASSES, Space, divisors, map_space, settle
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ class Restrictions:
 
     def kept_apart(self, names: Sequence[str]) -> Constraint | None:
         """A constraint that layers as a group would break, whatever their trips and mappings."""
+        if self.may_become(names):
+            return None
         alone = (Restrictions(self.workload, self.machine, Constraints((one,))) for one in self.constraints.given)
         return next((one.constraints.given[0] for one in alone if not one.may_become(names)), None)
 
@@ -207,12 +209,14 @@ def project(
     tile: Float[Any, "8 rows"],
     shared: Float[Any, "8 rows"],
     machine: Machine,
+    *,
+    exact: bool = False,
 ) -> tuple[Factors, Int[np.ndarray, "memories rows"]]:
     """Mappings near to some that are within their ends and in an allowed order, where there are such.
 
     The first memory's factors are private. From the outside in it is found what the extent above every node must reach,
     as factors further out are at most so large, and what it may reach at most, so that they have something left to cut.
-    From the inside out every factor is then the one nearest to what it was.
+    From the inside out every factor is then the one nearest to what it was; with `exact` one that divides what is left.
     """
     tile, shared = np.asarray(tile, np.float64), np.asarray(shared, np.float64)
     least, most = ends.least.astype(np.float64), ends.most.astype(np.float64)
@@ -225,19 +229,28 @@ def project(
         above = np.ceil(reach[-1] / high)
         # Where it covers the tile, a factor is ceil(tile / below): at least `low` of them where below < tile/(low-1).
         cut = np.where((limit[-1] >= tile) & (low > 1), np.ceil(tile / np.maximum(low - 1, 1)) - 1, 0)
-        reach.append(np.maximum(above, np.minimum(ends.least_held[node], tile)))
+        least_here = np.maximum(above, np.minimum(ends.least_held[node], tile))
+        reach.append(_divisor(tile, least_here, least_here) if exact else least_here)
         left = np.maximum(1, np.maximum(cut, np.floor(limit[-1] / low)))
         limit.append(np.minimum(np.where(low > 1, left, limit[-1]), np.maximum(1, ends.most_held[node])))
     below: Any = np.ones_like(tile)
     found: list[Any] = []
     for node in reversed(range(len(factors))):
         room = np.where(limit[node] >= tile, np.ceil(tile / below), np.floor(limit[node] / below))
-        here = np.minimum(wanted[node], np.maximum(1, room))
-        here = np.maximum(here, np.ceil(reach[node] / below))
-        found.append(np.clip(here, least[node], np.maximum(least[node], most[node])))
+        fewest = np.maximum(np.ceil(reach[node] / below), least[node])
+        here = np.clip(wanted[node], fewest, np.maximum(fewest, np.minimum(room, most[node])))
+        found.append(_divisor(np.ceil(tile / below), here, fewest) if exact else here)
         below = below * found[-1]
     lowest = np.log2(np.maximum(1, ends.orders & -ends.orders)).astype(np.int32)
     return np.stack(found[::-1]), np.where((ends.orders >> order) % 2 == 1, order, lowest)
+
+
+@partial(np.vectorize, otypes=[np.float64])
+@cache
+def _divisor(size: float, wanted: float, least: float) -> float:
+    """The largest divisor of a size up to what is wanted, but at least `least`; the size where there is none."""
+    found = [divisor for divisor in divisors(int(size)) if divisor >= least]
+    return max((divisor for divisor in found if divisor <= wanted), default=min(found, default=size))
 
 
 def _within_lanes(factors: Factors, least: Factors, machine: Machine) -> Factors:

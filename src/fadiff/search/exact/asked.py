@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from fadiff.schedule import Group
 from fadiff.schedule.constraints import ImpossibleError
 from fadiff.search.exact.assemble import fill, to_mappings
 from fadiff.search.exact.climb import price
@@ -17,7 +18,7 @@ from fadiff.search.exact.sets import Graph
 if TYPE_CHECKING:
     from jax import Array
 
-    from fadiff.schedule import Group, Mapping
+    from fadiff.schedule import Mapping
     from fadiff.search.driver import Weights
     from fadiff.search.exact.conditions import Task
     from fadiff.workload import Workload
@@ -104,19 +105,24 @@ def _near_weights(task: Task, plan: Plan) -> Weights:
     return 1 / float(np.sum(priced.energy_pj)), 1 / float(np.sum(priced.cycles))
 
 
-def in_order(workload: Workload, groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Groups in an order in which they can run, early layers first; refused where two wait for each other."""
-    owner = {name: group for group in groups for name in group.layers}
-    waits = {
-        group: {owner[e.source] for name in group.layers for e in workload.producers[name]} - {group}
-        for group in groups
-    }
-    left = sorted(groups, key=lambda group: min(workload.depth[name] for name in group.layers))
-    found: list[Group] = []
-    while left:
-        ready = next((group for group in left if waits[group].issubset(found)), None)
-        if ready is None:
-            raise ImpossibleError(f"groups {' and '.join(group.name for group in left[:2])} wait for each other")
-        left.remove(ready)
-        found.append(ready)
+def in_order(workload: Workload, joined: Sequence[Group]) -> tuple[Group, ...]:
+    """Some groups, and all other layers on their own, in an order in which they can run; refused where two groups wait
+    for each other."""
+    owner = {name: group for group in joined for name in group.layers}
+    found: dict[Group, None] = {}
+
+    def run(name: str, waiting: tuple[Group, ...]) -> None:
+        """Run the group of a layer, and all that it waits for before it."""
+        group = owner.setdefault(name, Group((name,)))
+        if group in found:
+            return
+        if group in waiting:
+            raise ImpossibleError(f"groups {' and '.join(one.name for one in waiting[-2:])} wait for each other")
+        for edge in (edge for member in group.layers for edge in workload.producers[member]):
+            if owner.get(edge.source) is not group:
+                run(edge.source, (*waiting, group))
+        found[group] = None
+
+    for name in workload.topological:
+        run(name, ())
     return tuple(found)

@@ -113,7 +113,8 @@ def stacked(task: Task, rows: Sequence[Row], weights: Weights) -> tuple[Rows, St
     packed = task.rows([row.condition for row in rows], [row.room for row in rows], weights)
     if packed.ends is not None:
         tile, shared = packed.fusion.tile, packed.fusion.shared
-        start = Start(*project(start.factors, start.order, packed.ends, tile, shared, task.machine))
+        exact = task.exact_factors
+        start = Start(*project(start.factors, start.order, packed.ends, tile, shared, task.machine, exact=exact))
     return packed, start
 
 
