@@ -236,7 +236,8 @@ def project(
     below: Any = np.ones_like(tile)
     found: list[Any] = []
     for node in reversed(range(len(factors))):
-        room = np.where(limit[node] >= tile, np.ceil(tile / below), np.floor(limit[node] / below))
+        whole, within = np.ceil(tile / below), np.floor(limit[node] / below)
+        room = cast("Any", np.where(limit[node] >= tile, whole, within))
         fewest = np.maximum(np.ceil(reach[node] / below), least[node])
         here = np.clip(wanted[node], fewest, np.maximum(fewest, np.minimum(room, most[node])))
         found.append(_divisor(np.ceil(tile / below), here, fewest) if exact else here)

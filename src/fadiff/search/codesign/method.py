@@ -26,7 +26,7 @@ from fadiff.schedule.rules import violations
 from fadiff.search.codesign.descent import Candidate, descend, filling
 from fadiff.search.codesign.moves import Move, needed_values, neighbours, single_moves
 from fadiff.search.codesign.rows import Row, Rows
-from fadiff.search.driver import OutOfTimeError, Status, score
+from fadiff.search.driver import OutOfTimeError, Status
 from fadiff.search.gradient import DescentSettings
 from fadiff.search.optimize import optimize
 from fadiff.search.programs import stepwise
@@ -264,7 +264,7 @@ class _Search:
         """For each network the best schedule of several that is legal on a machine; the first of them always is."""
         objective = self.question.objective
         return tuple(
-            min((one for each in options for one in _carried(each, machine)), key=lambda one: score(one, objective))
+            min((one for each in options for one in _carried(each, machine)), key=objective.score)
             for options in zip(*sources, strict=True)
         )
 

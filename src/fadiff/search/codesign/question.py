@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fadiff.errors import FadiffError
 from fadiff.hardware import machine_area
-from fadiff.search.driver import Objective, score
+from fadiff.search.objective import EDP, Objective
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
@@ -51,7 +51,7 @@ class Question:
     @property
     def objective(self) -> Objective:
         """What a schedule on a given machine is searched for."""
-        return "edp" if self.aim == "edp-area" else self.aim
+        return EDP if self.aim == "edp-area" else Objective.of(self.aim)
 
     @cached_property
     def area_range_mm2(self) -> tuple[float, float]:
@@ -69,7 +69,7 @@ class Question:
 
     def score(self, machine: Machine, evaluations: Sequence[Evaluation]) -> float:
         """The logarithm of what is to be least: a weighted geometric mean over networks, times the area if asked."""
-        found = sum(share * score(one, self.objective) for share, one in zip(self.shares, evaluations, strict=True))
+        found = sum(share * self.objective.score(one) for share, one in zip(self.shares, evaluations, strict=True))
         return found + (log(machine_area(machine).total) if self.aim == "edp-area" else 0.0)
 
     def fits(self, values: Values) -> bool:
