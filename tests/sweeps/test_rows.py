@@ -41,3 +41,9 @@ def test_where_no_folder_can_be_is_told(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FadiffError, match=r"file/in: no folder can be made there \(Not a directory\): take another"):
         alone_in(tmp_path / "file" / "in", "take another").__enter__()
+
+
+def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("fadiff.sweeps.rows.os.access", lambda path, mode: False)
+    with pytest.raises(FadiffError, match="nothing may be written there: take another"):
+        alone_in(tmp_path, "take another").__enter__()

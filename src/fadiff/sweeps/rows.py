@@ -67,6 +67,8 @@ def alone_in(folder: Path, elsewhere: str = "choose another place") -> Generator
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FadiffError(f"{folder}: another run works in this folder: wait for its end, or {elsewhere}") from None
+        if not os.access(folder, os.W_OK):
+            raise FadiffError(f"{folder}: nothing may be written there: {elsewhere}")
         for path in folder.rglob(LEFT_BEHIND):
             path.unlink(missing_ok=True)
         yield
