@@ -11,7 +11,7 @@ from fadiff.errors import FadiffError
 from fadiff.reproduce.experiment import Desk, run
 from fadiff.reproduce.trial import experiment, unets, vision
 from fadiff.reproduce.trial.networks import NETWORKS, File
-from reproduce.pages import table_after, write_csv
+from reproduce.pages import table_after, told_and_committed, write_csv
 
 SMALL = "silero-vad"
 
@@ -65,6 +65,11 @@ def test_every_network_is_told_on_every_machine(tmp_path: Path):
         cells = table_after(section, "| network | EDP")
         assert list(cells) == list(NETWORKS)
         assert cells["gpt2"] == ["90", "50.0%", "7", "0.750", "1.5%", "20 s"]
+
+
+def test_the_section_in_the_documentation_is_that_of_its_rows(tmp_path: Path):
+    told, committed = told_and_committed("trial", tmp_path)
+    assert told == committed
 
 
 def test_rows_are_searches_of_what_was_read(monkeypatch: pytest.MonkeyPatch):

@@ -20,7 +20,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A smaller version, done in five minutes.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs at a time, sharing the cores evenly.")] = 1,
 ) -> None:
-    """Measure a table or figure of the paper again.
+    """Measure a table or figure of the paper, or of the documentation, again.
 
     Writes results/NAME.csv, .png and .svg, and a section of results.md.
     Runs that are already in the CSV file are not done again: an interrupted
@@ -29,6 +29,7 @@ def reproduce(
     Examples:
       fadiff reproduce table1 --quick
       fadiff reproduce fig4 --into docs
+      fadiff reproduce trial --into docs --jobs 2
     """
     find_experiment(name)
     with Progress(

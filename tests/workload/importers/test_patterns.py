@@ -455,7 +455,7 @@ def test_many_layers_that_wait_are_one_note(imports):
         parts = [net.conv(x, (8, 1), 3, norm=False, name=f"{name}{i}") for name in "ab"]
         net.conv(net.add("Concat", *parts, axis=2), (1, 4), norm=False, name=f"c{i}")
     (note,) = imports(net, "c0", "c1", "c2").report.notes
-    assert note == "c0 waits for a0 as well, which the network does not say (2 more layers wait in such a way)"
+    assert note == "c0 waits for a0 as well, which the network does not say (and 2 more such waits)"
 
 
 def test_a_join_of_channels_that_lie_otherwise_is_not_blamed_on_the_axis(imports):

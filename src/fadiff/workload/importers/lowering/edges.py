@@ -35,7 +35,7 @@ class Edges:
         for draft in net.drafts:
             draft.operands, lost = _bounded(draft)
             untold += self._lose(draft, [operand for operand in (*lost, *draft.waits) if operand.layer is not None])
-        more = f" ({len(untold) - 1} more layers wait in such a way)" if len(untold) > 1 else ""
+        more = f" (and {len(untold) - 1} more such wait{'s' * (len(untold) > 2)})" if len(untold) > 1 else ""
         self.notes = [f"{told} as well, which the network does not say{more}" for told in untold[:1]]
         """Dependencies that the network cannot say: networks of equal blocks have the same one in each."""
         self.reasons: dict[Place, str | None] = {}
