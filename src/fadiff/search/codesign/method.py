@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from fadiff.hardware import Machine
     from fadiff.hardware.space import Values
     from fadiff.search.codesign.question import Question
+    from fadiff.workload import Workload
 
 FULL = "full"
 """Origin of a row whose schedules were searched for longer."""
@@ -234,7 +236,7 @@ class _Search:
         machines with one array can share them.
         """
         known = self.rows.find(values)
-        machine, objective = self.question.space.at(values), self.question.objective
+        machine = self.question.space.at(values)
         sources = [self.rows.evaluations(row) for row in (known, near) if row is not None and row.score < inf]
         if known is not None and not anew:
             if near is None or len(sources) < 2:
@@ -245,26 +247,30 @@ class _Search:
             return self.rows.add(values, best, origin, 0.0, self.seconds)
         seconds = max(0.5, QUICK_SHARE * self.settings.budget_seconds) if effort is None else effort
         try:
-            found = tuple(
-                optimize(
-                    workload,
-                    machine,
-                    method=self.settings.method,
-                    budget_seconds=seconds / len(self.question.workloads),
-                    seed=self.settings.seed,
-                    objective=objective,
-                ).best
-                for workload in self.question.workloads
-            )
+            found = tuple(self._searched(workload, machine, seconds) for workload in self.question.workloads)
         except FadiffError as error:
             return self.rows.add(values, (), origin, seconds, self.seconds, str(error))
         return self.rows.add(values, self._best_of(machine, [found, *sources]), origin, seconds, self.seconds)
 
+    def _searched(self, workload: Workload, machine: Machine, seconds: float) -> Evaluation:
+        """The best schedule of a network on a machine, of a search that takes its share of so many seconds."""
+        result = optimize(
+            workload,
+            machine,
+            method=self.settings.method,
+            budget_seconds=seconds / len(self.question.workloads),
+            seed=self.settings.seed,
+            objective=self.question.objective,
+        )
+        if result.stopped == "interrupt":  # a search keeps what it has; here the machines before this one are kept
+            raise KeyboardInterrupt
+        return result.best
+
     def _best_of(self, machine: Machine, sources: Sequence[tuple[Evaluation, ...]]) -> tuple[Evaluation, ...]:
         """For each network the best schedule of several that is legal on a machine; the first of them always is."""
-        objective = self.question.objective
+        price = partial(score, objective=self.question.objective)
         return tuple(
-            min((one for each in options for one in _carried(each, machine)), key=lambda one: score(one, objective))
+            min((one for each in options for one in _carried(each, machine)), key=price)
             for options in zip(*sources, strict=True)
         )
 
