@@ -23,6 +23,7 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
+from fadiff.hardware import machine_area
 from fadiff.schedule.rules import violations
 from fadiff.search.codesign.descent import Candidate, descend, filling
 from fadiff.search.codesign.moves import Move, needed_values, neighbours, single_moves
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from fadiff.search.codesign.question import Question
     from fadiff.workload import Workload
 
+SMALLER = (0.5, 0.25)
+"""Classes of area below the one that is asked for, each with a machine of its own among the first ones."""
 FULL = "full"
 """Origin of a row whose schedules were searched for longer."""
 HAIR = 1e-6
@@ -293,20 +296,30 @@ def _carried(evaluation: Evaluation, machine: Machine) -> Iterator[Evaluation]:
 
 
 def _distinct(question: Question, proposed: list[Values], most: int) -> list[Values]:
-    """The first few that differ: in lanes, or by more than a quarter in something else; all areas have their turn."""
+    """The first few that differ, and the first of each smaller class of area, so that there is a front."""
+    kept = _few(question, proposed, most)
+    areas = {values: machine_area(question.space.at(values)).total for values in proposed}
+    for share in SMALLER:
+        small = [values for values in proposed if areas[values] <= share * question.area_range_mm2[1]]
+        if small and not set(small) & set(kept):
+            kept.append(small[0])
+    return kept
+
+
+def _few(question: Question, proposed: list[Values], most: int) -> list[Values]:
+    """The first that differ: in numbers that have few values, or by more than a quarter in something else."""
+    numbers = question.space.numbers
     kept: list[Values] = []
     for values in proposed:
-        near = (
+        same = [
             all(
-                (a == b) if number.powers_of is not None else max(a / b, b / a) < 1.25
-                for number, a, b in zip(question.space.numbers, values, other, strict=True)
+                a == b if number.powers_of is not None else max(a / b, b / a) < 1.25
+                for number, a, b in zip(numbers, values, other, strict=True)
             )
             for other in kept
-        )
-        if not any(near):
+        ]
+        if len(kept) < most and not any(same):
             kept.append(values)
-        if len(kept) == most:
-            break
     return kept
 
 
