@@ -61,6 +61,9 @@ def codesign(
     method: Annotated[
         str, typer.Option("--method", "-m", help="How schedules of a machine are searched, as in fadiff optimize.")
     ] = "exact",
+    proposals: Annotated[
+        str, typer.Option("--proposals", help="Who proposes the first machines: descent, or random for a plain climb.")
+    ] = "descent",
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Where to write the trace of the search.", show_default=False),
@@ -98,7 +101,10 @@ def codesign(
         aim=objective,  # pyright: ignore[reportArgumentType]  (checked by the question)
     )
     question = replace(question, weights=_weights(weight, [workload.name for workload in question.workloads]))
-    settings = CodesignSettings(seconds, seed, DescentSettings(restarts=restarts), method=method)
+    if proposals not in ("descent", "random"):
+        raise FadiffError(f"proposals are {proposals!r}: use descent or random")
+    descent = DescentSettings(restarts=restarts) if proposals == "descent" else None
+    settings = CodesignSettings(seconds, seed, descent, method=method)
 
     def watch(progress: "Progress") -> None:
         if sys.stderr.isatty():

@@ -25,6 +25,7 @@ th, td { padding: 0.2rem 0.8rem 0.2rem 0; text-align: right; border-bottom: 1px 
 th:first-child, td:first-child { text-align: left; }
 .best { font-weight: 600; }
 svg { max-width: 100%; height: auto; }
+svg .grid { stroke: #d8dee4; stroke-width: 0.5; }
 svg text { font-size: 12px; fill: currentColor; }
 @media (prefers-color-scheme: dark) { body { color: #e6e9ec; background: #14181c; } th, td { border-color: #3a424a; } }
 """
@@ -78,17 +79,25 @@ def front_svg(design: Design) -> str:
     line = f'<polyline points="{path}" fill="none" stroke="#2563a8" stroke-width="1.5"/>'
     marks = [*(mark(row, 2.5, "#8a94a0") for row in rows), *(mark(row, 4, "#2563a8") for row in design.front)]
     marks.append(mark(design.best, 6, "#c2410c"))
-    ticks = "".join(
-        f'<text x="{x(at):.1f}" y="{HEIGHT - MARGIN + 18}" text-anchor="middle">{significant(10**at)}</text>'
-        for at in _ends(areas)
-    ) + "".join(
-        f'<text x="{MARGIN - 6}" y="{y(at) + 4:.1f}" text-anchor="end">{10**at:.2g}</text>' for at in _ends(ratios)
+    bottom, right = HEIGHT - MARGIN, WIDTH - 16
+    ticks = [
+        f'<path class="grid" d="M{x(at):.1f} 16V{bottom}"/>'
+        f'<text x="{x(at):.1f}" y="{bottom + 18}" text-anchor="middle">{10**at:.3g}</text>'
+        for at in _ticks(areas)
+    ] + [
+        f'<path class="grid" d="M{MARGIN} {y(at):.1f}H{right}"/>'
+        f'<text x="{MARGIN - 6}" y="{y(at) + 4:.1f}" text-anchor="end">{10**at:.3g}</text>'
+        for at in _ticks(ratios)
+    ]
+    label = (
+        f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">area, mm2 at 40 nm</text>'
+        f'<text x="12" y="{HEIGHT / 2}" text-anchor="middle" transform="rotate(-90 12 {HEIGHT / 2})">'
+        f"{TOLD[design.question.aim]}, times the best</text>"
     )
-    label = f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">area, mm2 at 40 nm</text>'
     told = f"Area against {TOLD[design.question.aim]} of {len(rows)} machines; {len(design.front)} are on the front"
     return (
         f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img" aria-label="{escape(told)}">'
-        f"{line}{''.join(marks)}{ticks}{label}</svg>"
+        f"{''.join(ticks)}{line}{''.join(marks)}{label}</svg>"
     )
 
 
@@ -103,10 +112,15 @@ def _scale(values: Sequence[float], start: float, end: float) -> Callable[[float
     return lambda value: start + (value - low) / span * (end - start)
 
 
-def _ends(values: Sequence[float]) -> list[float]:
+def _ticks(values: Sequence[float]) -> list[float]:
+    """Where 1, 2 and 5 times powers of ten stand on an axis of such logarithms; its ends, where there are none.
+
+    >>> [round(10**at, 3) for at in _ticks([-1.2, 0.4])]
+    [0.1, 0.2, 0.5, 1.0, 2.0]
+    """
     low, high = min(values), max(values)
-    whole = [float(n) for n in range(floor(low) + 1, floor(high) + 1)]
-    return sorted({low, high, *whole})
+    round_ones = [n + log10(digit) for n in range(floor(low), floor(high) + 1) for digit in (1, 2, 5)]
+    return [at for at in round_ones if low <= at <= high] or sorted({low, high})
 
 
 def _front_table(design: Design) -> str:

@@ -10,11 +10,15 @@ import pytest
 
 from fadiff.cost import evaluate, load_schedule
 from fadiff.files import FileError
+from fadiff.hardware import Machine
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
-from fadiff.search.codesign import CodesignSettings, Design, Question, codesign
+from fadiff.search.codesign import CodesignSettings, Design, Question, codesign, method
 from fadiff.search.codesign.rows import Rows
-from search.codesign.tiny import ONE, SPACE, asked
+from fadiff.search.driver import Result
+from fadiff.search.optimize import optimize
+from fadiff.workload import Workload
+from search.codesign.tiny import FREE, ONE, SPACE, asked
 
 PATIENT = CodesignSettings(budget_seconds=600, descent=None, method="greedy")
 AREA_MM2 = 0.03
@@ -108,3 +112,35 @@ def test_two_networks_share_one_machine():
     found = codesign(Question((ONE, other), SPACE, AREA_MM2), replace(PATIENT, budget_seconds=2))
     assert [one.schedule.workload.name for one in found.evaluations] == ["one", "other"]
     assert len({one.schedule.machine for one in found.evaluations}) == 1
+
+
+def test_an_interrupt_ends_with_the_best_machine_so_far(monkeypatch: pytest.MonkeyPatch):
+    scored: list[object] = []
+
+    def interrupted(workload: Workload, machine: Machine, **rest: object) -> Result:
+        scored.append(machine)
+        result = optimize(workload, machine, method="greedy")
+        return replace(result, stopped="interrupt") if len(scored) == 3 else result
+
+    monkeypatch.setattr(method, "optimize", interrupted)
+    found = codesign(asked(AREA_MM2), PATIENT)
+    assert len(scored) == 3
+    assert len(found.rows) == 2
+    assert found.trace[-1].phase == "interrupted"
+
+
+def test_an_interrupt_before_any_machine_is_scored_is_an_interrupt(monkeypatch: pytest.MonkeyPatch):
+    def interrupted(workload: Workload, machine: Machine, **rest: object) -> Result:
+        return replace(optimize(workload, machine, method="greedy"), stopped="interrupt")
+
+    monkeypatch.setattr(method, "optimize", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        codesign(asked(AREA_MM2), PATIENT)
+
+
+def test_the_first_machines_differ_and_some_are_smaller():
+    question = Question((ONE,), FREE, 0.3)
+    large = [FREE.rounded([size, 32768, 16, 16]) for size in (8192, 8704, 16384, 32768)]
+    small = [FREE.rounded([2048, 2048, cols, 4]) for cols in (4, 8)]
+    kept = method._distinct(question, [*large, *small], 2)
+    assert kept == [large[0], large[2], small[0]]

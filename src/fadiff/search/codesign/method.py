@@ -22,6 +22,7 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
+from fadiff.hardware import machine_area
 from fadiff.schedule.rules import violations
 from fadiff.search.codesign.descent import Candidate, descend, filling
 from fadiff.search.codesign.moves import Move, needed_values, neighbours, single_moves
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
     from fadiff.hardware import Machine
     from fadiff.hardware.space import Values
     from fadiff.search.codesign.question import Question
+    from fadiff.workload import Workload
 
+SMALLER = (0.5, 0.25)
+"""Classes of area below the one that is asked for, each with a machine of its own among the first ones."""
 FULL = "full"
 """Origin of a row whose schedules were searched for longer."""
 HAIR = 1e-6
@@ -234,7 +238,7 @@ class _Search:
         machines with one array can share them.
         """
         known = self.rows.find(values)
-        machine, objective = self.question.space.at(values), self.question.objective
+        machine = self.question.space.at(values)
         sources = [self.rows.evaluations(row) for row in (known, near) if row is not None and row.score < inf]
         if known is not None and not anew:
             if near is None or len(sources) < 2:
@@ -245,26 +249,29 @@ class _Search:
             return self.rows.add(values, best, origin, 0.0, self.seconds)
         seconds = max(0.5, QUICK_SHARE * self.settings.budget_seconds) if effort is None else effort
         try:
-            found = tuple(
-                optimize(
-                    workload,
-                    machine,
-                    method=self.settings.method,
-                    budget_seconds=seconds / len(self.question.workloads),
-                    seed=self.settings.seed,
-                    objective=objective,
-                ).best
-                for workload in self.question.workloads
-            )
+            found = tuple(self._searched(workload, machine, seconds) for workload in self.question.workloads)
         except FadiffError as error:
             return self.rows.add(values, (), origin, seconds, self.seconds, str(error))
         return self.rows.add(values, self._best_of(machine, [found, *sources]), origin, seconds, self.seconds)
 
+    def _searched(self, workload: Workload, machine: Machine, seconds: float) -> Evaluation:
+        """The best schedule of a network on a machine, of a search that takes its share of so many seconds."""
+        result = optimize(
+            workload,
+            machine,
+            method=self.settings.method,
+            budget_seconds=seconds / len(self.question.workloads),
+            seed=self.settings.seed,
+            objective=self.question.objective,
+        )
+        if result.stopped == "interrupt":  # a search keeps what it has; here the machines before this one are kept
+            raise KeyboardInterrupt
+        return result.best
+
     def _best_of(self, machine: Machine, sources: Sequence[tuple[Evaluation, ...]]) -> tuple[Evaluation, ...]:
         """For each network the best schedule of several that is legal on a machine; the first of them always is."""
-        objective = self.question.objective
         return tuple(
-            min((one for each in options for one in _carried(each, machine)), key=objective.score)
+            min((one for each in options for one in _carried(each, machine)), key=self.question.objective.score)
             for options in zip(*sources, strict=True)
         )
 
@@ -287,20 +294,30 @@ def _carried(evaluation: Evaluation, machine: Machine) -> Iterator[Evaluation]:
 
 
 def _distinct(question: Question, proposed: list[Values], most: int) -> list[Values]:
-    """The first few that differ: in lanes, or by more than a quarter in something else; all areas have their turn."""
+    """The first few that differ, and the first of each smaller class of area, so that there is a front."""
+    kept = _few(question, proposed, most)
+    areas = {values: machine_area(question.space.at(values)).total for values in proposed}
+    for share in SMALLER:
+        small = [values for values in proposed if areas[values] <= share * question.area_range_mm2[1]]
+        if small and not set(small) & set(kept):
+            kept.append(small[0])
+    return kept
+
+
+def _few(question: Question, proposed: list[Values], most: int) -> list[Values]:
+    """The first that differ: in numbers that have few values, or by more than a quarter in something else."""
+    numbers = question.space.numbers
     kept: list[Values] = []
     for values in proposed:
-        near = (
+        same = [
             all(
-                (a == b) if number.powers_of is not None else max(a / b, b / a) < 1.25
-                for number, a, b in zip(question.space.numbers, values, other, strict=True)
+                a == b if number.powers_of is not None else max(a / b, b / a) < 1.25
+                for number, a, b in zip(numbers, values, other, strict=True)
             )
             for other in kept
-        )
-        if not any(near):
+        ]
+        if len(kept) < most and not any(same):
             kept.append(values)
-        if len(kept) == most:
-            break
     return kept
 
 

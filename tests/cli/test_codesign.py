@@ -1,0 +1,123 @@
+"""`codesign`: what it writes, how it goes on, and what it refuses."""
+
+import csv
+import json
+from math import isclose
+from pathlib import Path
+
+import pytest
+
+from cli.command import MACHINE, answer, fadiff, refusal, write
+from fadiff.cost import evaluate, load_schedule
+from fadiff.hardware import load_machine, machine_area
+
+NETWORK = """
+name: product
+layers:
+  - {name: p, kind: mac, dims: {N: 32, K: 16, C: 16}, inputs: [{from: null, port: input}]}
+"""
+SPACE = """
+name: sketch
+rows: {from: 2, to: 8, powers_of: 2}
+cols: {from: 2, to: 8, powers_of: 2}
+l1: 1 KB
+l2: {from: 1 KB, to: 4 KB, powers_of: 2}
+"""
+QUICK = ("-m", "greedy", "--budget", "2s", "--area", "0.03mm2")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("codesign")
+    write(folder, "net.yaml", NETWORK)
+    write(folder, "space.yaml", SPACE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(desk: Path) -> dict:
+    trace = desk / "trace.json"
+    return answer(
+        "codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", desk / "out", "--trace", trace, *QUICK
+    )
+
+
+def test_the_machine_and_its_schedule_are_files_that_other_commands_read(desk: Path, found: dict):
+    machine = load_machine(str(desk / "out" / "best.machine.json"))
+    assert machine_area(machine).total <= 0.03
+    assert isclose(sum(found["area_mm2"].values()), machine_area(machine).total)
+    schedule = load_schedule(desk / "out" / "best.product.json")
+    assert schedule.machine == machine
+    assert evaluate(schedule).energy_pj == found["costs"]["product"]["energy_pj"]
+    assert fadiff("evaluate", desk / "out" / "best.product.json").exit_code == 0
+
+
+def test_the_front_is_a_table_whose_machines_are_files(desk: Path, found: dict):
+    rows = list(csv.DictReader((desk / "out" / "front.csv").read_text(encoding="utf-8").splitlines()))
+    assert [float(row["area_mm2"]) for row in rows] == sorted(float(row["area_mm2"]) for row in rows)
+    assert [float(row["to_best"]) for row in rows] == sorted((float(row["to_best"]) for row in rows), reverse=True)
+    for row in rows:
+        machine = load_machine(str(desk / "out" / "machines" / f"{int(row['machine']):04d}.json"))
+        assert machine_area(machine).total == float(row["area_mm2"])
+    assert len(found["front"]) == len(rows)
+
+
+def test_what_binds_adds_up(found: dict):
+    shares = found["binding"]["product"]
+    assert isclose(sum(shares["time"].values()), 1)
+    assert isclose(sum(shares["energy"].values()), 1)
+    assert all(0 <= share <= 1 for share in shares["full"].values())
+
+
+def test_the_page_the_prices_and_the_trace_are_written(desk: Path, found: dict):
+    page = (desk / "out" / "index.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "machines of sketch" in page
+    assert all(price["sentence"] in page for price in found["prices"])
+    trace = json.loads((desk / "trace.json").read_text(encoding="utf-8"))
+    assert trace["format"] == "fadiff-codesign-trace/1"
+    assert trace["points"][-1]["machines"] == found["machines_scored"]
+
+
+def test_asked_again_it_goes_on_from_what_is_there(desk: Path, found: dict):
+    shown = fadiff("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", desk / "out", *QUICK)
+    assert shown.exit_code == 0, shown.output
+    assert "machines scored" in shown.stdout
+    assert "Front: area against EDP" in shown.stdout
+    rows = (desk / "out" / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(rows) >= found["machines_scored"]
+    assert len({tuple(json.loads(row)["values"]) for row in rows}) <= 27
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (["--area", "0.001mm2"], "no machine of 'sketch' fits in 0.001 mm2, the smallest takes 0.0"),
+        (["--area", "big"], "area 'big' is no area: write for example 2mm2"),
+        (["--objective", "beauty"], "objective 'beauty' is unknown: use one of edp, energy, latency, edp-area"),
+        (["--weight", "other=2"], "'other' is none of the networks: use product"),
+        (["--weight", "product=0"], "'0' is no positive number"),
+        (["--proposals", "magic"], "proposals are 'magic': use descent or random"),
+        (["--method", "magic"], "method 'magic' is unknown"),
+        (["--budget", "long"], "budget 'long' is no duration"),
+        (["--space", "chip.yaml"], "this is one machine, none of its numbers is free"),
+        (["--space", "net.yaml"], "this is a network, not a description of hardware"),
+        (["--space", "missing.yaml"], "there is no such file"),
+        (["-o", "net.yaml"], "this is a file: name a folder"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    desk: Path, monkeypatch: pytest.MonkeyPatch, changes: list[str], told: str
+):
+    monkeypatch.chdir(desk)
+    write(desk, "chip.yaml", MACHINE)
+    options = {"--space": "space.yaml", "-o": "none", "--method": "greedy", "--budget": "2s"}
+    options |= {changes[0]: changes[1]}
+    words = [word for pair in options.items() for word in pair]
+    assert told in refusal("codesign", "net.yaml", *words)
+    assert not Path("none").exists()
+
+
+def test_a_folder_of_another_question_is_refused(desk: Path, found: dict):
+    asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", desk / "out")
+    assert "an earlier search of another area_mm2" in refusal(*asked, "-m", "greedy", "--area", "0.04")
