@@ -72,11 +72,21 @@ An accelerator of your own: energies are pJ per word. From a file it is read by 
 >>> fadiff.optimize(Workload("toy", (product,)), chip, objective="energy", limits=fast).best.cycles <= 400
 True
 
-Anything between energy and latency can be minimized: a formula, or an ``Objective`` with charges of its own. Here every
-cycle leaks 3 pJ:
+Anything between energy and latency can be minimized: a formula, or an ``Objective`` with terms of its own. Here every
+cycle leaks 3 pJ, and a ``Charge`` adds 5 pJ for each cycle of computing:
 
->>> leaking = fadiff.Objective.of("energy + 3*latency")
->>> fadiff.optimize(Workload("toy", (product,)), chip, objective=leaking, method="greedy").best.cycles > 0
+>>> computing = fadiff.Charge("computing", lambda costs, xp: 5 * costs.steps)
+>>> leaking = fadiff.Objective(pj_per_cycle=3, charges=(computing,))
+>>> leaking
+Objective('(energy + 3*latency) * latency + computing')
+>>> toy = fadiff.optimize(Workload("toy", (product,)), chip, objective=leaking, method="greedy").best
+>>> leaking.point(toy)[0] > toy.energy_pj
+True
+
+Schedules from the fastest to the most frugal, none of which is better than another in both; here in no time at all:
+
+>>> front = fadiff.pareto(Workload("toy", (product,)), chip, budget_seconds=0.01)
+>>> front.points[0].cycles <= front.points[-1].cycles
 True
 
 ``Constraints`` say what a schedule must be like. Here the array takes only outputs, and no lanes add up:

@@ -116,6 +116,7 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
     class Known:
         def __init__(self, task, settings, incumbent):
             self.task, self.groups = SimpleNamespace(fusing=0, widths={False: 1}), []
+            self.incumbent = SimpleNamespace(starts=())
 
         def map(self, starts, *, polished):
             self.groups = ["some"]

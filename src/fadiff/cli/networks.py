@@ -11,6 +11,12 @@ from fadiff.workload import DIMS, Layer, Workload, describe, load_model, zoo_nam
 from fadiff.workload.file import workload_to_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Hardware = Annotated[
+    str,
+    typer.Option(
+        "--hardware", "-H", metavar="NAME_OR_FILE", help="A built-in accelerator (fadiff hardware) or a file."
+    ),
+]
 OBJECTIVE_HELP = "edp, energy, latency, ed2p, or a formula such as 'energy * latency^2' or '2*energy + 0.5*latency'"
 ExactFactors = Annotated[
     bool, typer.Option("--exact-factors", help="Only schedules whose tiles divide their dims: none is cut at its end.")

@@ -26,7 +26,7 @@ from fadiff.cli.asked import (
 )
 from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
-from fadiff.cli.networks import OBJECTIVE_HELP, ExactFactors, Json, Model
+from fadiff.cli.networks import OBJECTIVE_HELP, ExactFactors, Hardware, Json, Model
 from fadiff.cli.report import write_report
 from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.summary import groups_table, totals_table
@@ -59,12 +59,7 @@ STOPPED = {
 
 def optimize(
     model: Model,
-    hardware: Annotated[
-        str,
-        typer.Option(
-            "--hardware", "-H", metavar="NAME_OR_FILE", help="A built-in accelerator (fadiff hardware) or a file."
-        ),
-    ] = "gemmini-large",
+    hardware: Hardware = "gemmini-large",
     method: Annotated[
         str,
         typer.Option(

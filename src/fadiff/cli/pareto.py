@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fadiff.analysis.front import Row, front_rows
 from fadiff.cli.coverage import Strict, refuse_gaps
-from fadiff.cli.networks import ExactFactors, Json, Model
+from fadiff.cli.networks import ExactFactors, Hardware, Json, Model
 from fadiff.cli.optimize import STOPPED, command_line
 from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, microjoules, percent, print_json, table
@@ -33,12 +33,7 @@ def pareto(
         Path,
         typer.Option("--output", "-o", metavar="DIR", help="A folder for the schedules.", show_default=False),
     ],
-    hardware: Annotated[
-        str,
-        typer.Option(
-            "--hardware", "-H", metavar="NAME_OR_FILE", help="A built-in accelerator (fadiff hardware) or a file."
-        ),
-    ] = "gemmini-large",
+    hardware: Hardware = "gemmini-large",
     points: Annotated[int, typer.Option("--points", "-n", min=2, help="Schedules that are written at most.")] = 12,
     budget: Annotated[str, typer.Option("--budget", "-b", help="Wall-clock time at most: 30s, 2m, ...")] = "2m",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same machine: the same front.")] = 0,
