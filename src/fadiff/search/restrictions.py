@@ -236,13 +236,8 @@ def project(
     below: Any = np.ones_like(tile)
     found: list[Any] = []
     for node in reversed(range(len(factors))):
-<<<<<<< ours
-        whole, within = np.ceil(tile / below), np.floor(limit[node] / below)
-        room = cast("Any", np.where(limit[node] >= tile, whole, within))
-=======
         covers = limit[node] >= tile
         room = covers * np.ceil(tile / below) + ~covers * np.floor(limit[node] / below)
->>>>>>> theirs
         fewest = np.maximum(np.ceil(reach[node] / below), least[node])
         here = np.clip(wanted[node], fewest, np.maximum(fewest, np.minimum(room, most[node])))
         found.append(_divisor(np.ceil(tile / below), here, fewest) if exact else here)
