@@ -65,6 +65,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     (PRINTED, frozenset({"files", "remarks"})),
     (PRINTED, frozenset({"holds"})),
     (PRINTED, frozenset({"gap"})),
+    (SCHEDULE, frozenset({"workload", "hardware"})),
     (HARDWARE, frozenset({"nodes"})),
     (HARDWARE, frozenset({"rows", "cols"})),
     (TRACE, frozenset({"points"})),
