@@ -9,14 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff import FadiffError, bound, evaluate, greedy, optimize
+from fadiff import FadiffError, evaluate, greedy, optimize
 from fadiff.search.objective import ED2P, EDP, ENERGY, LATENCY, OBJECTIVES, Charge, Objective
+from fadiff.search.solver.network_bound import prove
 from fadiff.search.solver.region import Line, corners
 from search.exhaustive import least_edp
 from search.networks import FLAT, GEMMINI, mac, network, sized
 
 PAIR = network(mac("up", "N4 K8 C2"), mac("down", "N4 K2 C8", "up"))
 CONVOLUTIONS = network(mac("a", "K2 C2 P4 Q2 R3"), mac("b", "K2 C2 P4 Q2 R3", "a"))
+FOREVER = 1e6
+"""Seconds of a proof that ends by the number of its walks."""
 CHIP = sized(FLAT, lanes=2, buffer=40, spad=8)
 NUMBERS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.25, 1e-3])
 PRICES = st.sampled_from([0.0, 1.0, 1e-7, 123456.789])
@@ -124,17 +127,17 @@ def test_above_lines_nothing_is_below_the_lowest_corner(objective, lines, least_
 
 def test_weighted_sums_are_found_and_bounded():
     """A price of time between energy and latency; the bound holds for what all objectives find."""
-    found = {text: optimize(PAIR, CHIP, objective=text).best for text in ("energy", "latency", "energy + 5*latency")}
+    found = {text: optimize(PAIR, CHIP, objective=text).best for text in ("energy", "energy + 5*latency")}
     mixed = Objective.of("energy + 5*latency")
     assert mixed.score(found["energy + 5*latency"]) <= min(mixed.score(one) for one in found.values()) + 1e-9
-    proven = bound(found["energy + 5*latency"].schedule, objective=mixed, budget_seconds=5, gap=0.05)
+    proven = prove(found["energy + 5*latency"], FOREVER, mixed, walks=8)
     assert 0 <= proven.gap(found["energy + 5*latency"], mixed) < 0.3
     for one in found.values():
         assert one.energy_pj + 5 * one.cycles >= min(e + 5 * t for e, t in proven.corners) * (1 - 1e-9)
 
 
 def test_bounds_of_powers_hold(priced):
-    proven = bound(priced.schedule, objective="ed2p", budget_seconds=2, gap=0.05)
+    proven = prove(priced, FOREVER, "ed2p", walks=8)
     best = optimize(PAIR, CHIP, objective="ed2p").best
     assert proven.gap(best, "ed2p") >= 0
     assert proven.gap(best) == pytest.approx(best.edp_uj_cycles / proven.least.edp_uj_cycles - 1)
@@ -158,7 +161,7 @@ def test_charges_steer_the_search_and_keep_the_bound():
     objective = replace(ENERGY, charges=(WEIGHTS,))
     plain, charged = (optimize(CONVOLUTIONS, CHIP, objective=one).best for one in (ENERGY, objective))
     assert objective.point(charged)[0] < 0.9 * objective.point(plain)[0]
-    proven = bound(charged.schedule, objective=objective, budget_seconds=1, gap=0.5)
+    proven = prove(charged, FOREVER, objective, walks=2)
     assert proven.gap(charged, objective) >= proven.gap(charged, ENERGY) > -1e-9
 
 

