@@ -3,11 +3,12 @@
 import json
 from dataclasses import replace
 from itertools import product
-from math import inf
+from math import inf, log
 from pathlib import Path
 
 import pytest
 
+from fadiff.analysis.design import price_sentence
 from fadiff.cost import evaluate, load_schedule
 from fadiff.files import FileError
 from fadiff.hardware import Machine
@@ -144,3 +145,15 @@ def test_the_first_machines_differ_and_some_are_smaller():
     small = [FREE.rounded([2048, 2048, cols, 4]) for cols in (4, 8)]
     kept = method._distinct(question, [*large, *small], 2)
     assert kept == [large[0], large[2], small[0]]
+
+
+def test_a_price_is_a_sentence():
+    number = SPACE.numbers[0]
+    told = [
+        price_sentence(SPACE, method.Price(number.name, 1024, 2048, log(0.969), 0.004, 0.0), "edp"),
+        price_sentence(SPACE, method.Price(number.name, 2048, 1024, log(1.05), -0.01, 9.0), "energy"),
+    ]
+    assert told == [
+        "1 KB more scratchpad.bytes buys 3.10% EDP for 0.40% area",
+        "1 KB less scratchpad.bytes costs 5.00% energy and saves 1.00% area, after a search of 9 s",
+    ]

@@ -75,6 +75,8 @@ class Price(NamedTuple):
     """Of the logarithm of what is to be least: -0.03 is 3% better."""
     area_change: float
     """Relative."""
+    effort_seconds: float
+    """What its schedules were searched for; 0 where those of the best machine serve."""
 
 
 class Progress(NamedTuple):
@@ -226,7 +228,8 @@ class _Search:
                 i = next(i for i, value in enumerate(move.values) if value != best.values[i])
                 change = row.area_mm2 / best.area_mm2 - 1
                 number = self.question.space.numbers[i].name
-                found.append(Price(number, best.values[i], move.values[i], row.score - best.score, change))
+                gain, effort = row.score - best.score, row.effort_seconds
+                found.append(Price(number, best.values[i], move.values[i], gain, change, effort))
         return tuple(found)
 
     def score(
