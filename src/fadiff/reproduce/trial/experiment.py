@@ -108,6 +108,10 @@ def _number(row: Row, name: str) -> float:
     return float(str(row[name]))
 
 
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def _networks(rows: Sequence[Row]) -> str:
     first = {str(row["model"]): row for row in reversed(rows)}
     return markdown_table(
@@ -117,8 +121,8 @@ def _networks(rows: Sequence[Row]) -> str:
                 name,
                 row["source"],
                 row["layers"],
-                f"{_number(row, 'macs') / 1e9:,.4g}",
-                f"{_number(row, 'parameters') / 1e6:,.4g}",
+                _short(_number(row, "macs") / 1e9),
+                _short(_number(row, "parameters") / 1e6),
                 f"{_number(row, 'modelled'):.2%}",
                 f"{_number(row, 'read_s'):.1f} s",
             )
