@@ -168,6 +168,8 @@ class Prover:
         for weights in (own, (a, 0.0), (0.0, b)):
             self.ask(weights)
         done: set[Weights] = set()
+        # Where factors divide, walks are short, and groups are soon looked at; else all lines are raised first.
+        groups = self.exact_factors
         best, since = inf, 0
         first = self.objective == "edp" or self._limited
         while True:
@@ -188,11 +190,15 @@ class Prover:
                 spent = max(spent, self.walks / (walks * len(self.kinds)))
             first = first and spent < FIRST_SHARE and self._loss(own) > FIRST_LOSS
             weights = own if first else self._next(meeting, done)
-            if weights is None:
+            if weights is not None:
+                if not self.improve(weights, until, groups=groups):
+                    done.add(weights)
+                    first = False
+            elif groups:
                 return
-            if not self.improve(weights, until):
-                done.add(weights)
-                first = False
+            else:
+                groups = True
+                done.clear()
 
     def _next(self, meeting: Sequence[Corner], done: set[Weights]) -> Weights | None:
         """The prices at which to look: of the lines that meet where the objective is least; None where all is done."""
@@ -264,15 +270,16 @@ class Prover:
             self._asked = modes, found
         return self._asked[1]
 
-    def improve(self, weights: Weights, deadline: float) -> bool:
-        """Look at the modes that layers are in when all agree, or where that brought little, at groups; whether
-        anything was left to do."""
+    def improve(self, weights: Weights, deadline: float, *, groups: bool) -> bool:
+        """Look at the modes that layers are in when all agree, or where that brought little, at groups, if they are to
+        be looked at; whether anything is left to do."""
         before = self.lines[weights].value if weights in self.lines else 0.0
         modes, agreed, _ = self.ask(weights)
         target, value = self._target(weights), self.lines[weights].value
         if value >= target:
             return False
-        if target - value >= FEW_GROUPS * target or value - before >= LITTLE_RISE * (target - value):
+        many = not groups or target - value >= FEW_GROUPS * target
+        if many or value - before >= LITTLE_RISE * (target - value):
             active = np.flatnonzero(agreed.share > ACTIVE)
             order = np.argsort(-agreed.share[active] * agreed.cost[active], kind="stable")
             looked = [modes[int(i)] for i in active[order]]
@@ -284,7 +291,8 @@ class Prover:
                     break
             if parted or self.walks > walked:
                 return True
-        self._raise(weights, self.covers.least(agreed, weights, target, lambda: time.monotonic() > deadline))
+        if groups:
+            self._raise(weights, self.covers.least(agreed, weights, target, lambda: time.monotonic() > deadline))
         return False
 
     def _look(self, weights: Weights, mode: Mode, open_: float, deadline: float) -> None:
