@@ -161,7 +161,7 @@ if TYPE_CHECKING:
     from fadiff.search import Charge, Limits, Objective, greedy, optimize
     from fadiff.search.pareto import pareto
     from fadiff.search.solver.network_bound import bound
-    from fadiff.sweeps import sweep
+    from fadiff.sweeps.folder import sweep
     from fadiff.workload.importers import from_onnx
     from fadiff.workload.importers.torch_models import from_huggingface, from_torch
 
@@ -218,7 +218,7 @@ _LOADED_ON_FIRST_USE = {
     "greedy": "fadiff.search",
     "optimize": "fadiff.search",
     "pareto": "fadiff.search.pareto",
-    "sweep": "fadiff.sweeps",
+    "sweep": "fadiff.sweeps.folder",
     "verify": "fadiff.agreement",
 }
 """These bring large libraries with them, which reading and pricing a schedule can do without."""

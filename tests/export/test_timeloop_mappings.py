@@ -165,7 +165,7 @@ mapping:
           "\n      - Outputs"), "it keeps Weights, but sums of chip does not keep them: write a hardware file"),
         (("- Weights\n      - Inputs\n  - target", "- Psums\n  - target"), "tensor 'Psums' is unknown"),
         (("split: 0", "no_multicast_no_reduction: [Inputs]"), "nothing of the kind is known here: remove it"),
-        (("mapping:", "problem:"), "there is no key mapping: is this a mapping of Timeloop?"),
+        (("mapping:", "problem:"), "this is a description for Timeloop, not a mapping of Timeloop"),
         (("type: spatial", "type: sideways"), "mapping.4.type"),
         (("target: weights", "target: sums"), "temporal of sums: it is given twice: keep one"),
     ],

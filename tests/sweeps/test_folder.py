@@ -19,8 +19,8 @@ import yaml
 from fadiff import load_schedule
 from fadiff.errors import FadiffError
 from fadiff.sweeps import folder as module
-from fadiff.sweeps import sweep
 from fadiff.sweeps.cell import Found, search_cell
+from fadiff.sweeps.folder import sweep
 from fadiff.sweeps.measure import Progress
 from fadiff.sweeps.plan import Cell, read_plan
 from fadiff.sweeps.rows import alone_in

@@ -37,7 +37,9 @@ def cluster() -> Iterator[OnRay]:
 
 
 @needs_ray
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning", "ignore:os.fork:RuntimeWarning"
+)
 class TestOnACluster:
     def test_a_worker_that_is_killed_in_the_middle_loses_nothing(self, cluster: OnRay, tmp_path: Path):
         jobs = [Job(letter, str(tmp_path), 60.0 if letter == "b" else 0.0) for letter in "abcd"]

@@ -70,7 +70,7 @@ class SentencesOnErrors(TyperGroup):
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # the reader has seen enough (`| head`): Typer ends quietly
-            typer.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
+            typer.echo(f"error: {cut(str(error.filename or 'output'), PATH_LENGTH)}: {error.strerror}", err=True)
             raise typer.Exit(BAD_INPUT) from None
         if terminated():
             raise typer.Exit(TERMINATED)  # what was found is saved, but whoever waits for it shall know

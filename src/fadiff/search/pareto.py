@@ -244,7 +244,7 @@ def proven(points: Sequence[Evaluation], budget_seconds: float, *, exact_factors
         prover.near, prover.objective = min(points, key=objective.score), objective
         if objective is ENERGY:
             for fast, frugal in pairwise(supported(points)):
-                prover.draw((1.0, price_between(fast, frugal)))
+                prover.ask((1.0, price_between(fast, frugal)))
         left = began + share * budget_seconds - time.monotonic()
         for bound in prover.run(max(0.0, left), walks=PROOF_WALKS):  # noqa: B007  (the last is the best)
             pass

@@ -1,20 +1,26 @@
 """A bound above a legal schedule is a bug of the first order: random schedules, on machines that just hold them."""
 
-from itertools import islice
+from dataclasses import replace
+from itertools import count, islice
+from math import inf
 from random import Random
 
 import numpy as np
 import pytest
 
 from fadiff.cost import evaluate
+from fadiff.schedule import Schedule
 from fadiff.schedule.arrays import pack_schedule
+from fadiff.schedule.rules import violations
 from fadiff.search.solver import layer_bound, place
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.closing import Lanes
 from fadiff.search.solver.layer_bound import LayerBound
+from fadiff.search.solver.modes import Modes
 from fadiff.search.solver.network_bound import Prover
 from fadiff.search.solver.place import Links, places
 from fadiff.search.solver.region import weighed
+from fadiff.search.solver.whole import LEVELS, Wholes
 from search.solver.tight import tight
 
 KINDS = ("single", "image_lanes", "chain", "residual", "concatenation", "weight_port", "channel_loop", "unfusible")
@@ -50,8 +56,59 @@ def test_no_random_schedule_is_below_a_line_of_its_network(kind, seed, ties, mon
     cost = evaluate(schedule)
     # Whatever the schedule costs, so that a line may come to lie above it.
     monkeypatch.setattr(Prover, "_loss", lambda *_: 1.0)
+    monkeypatch.setattr(Prover, "_target", lambda prover, weights: 2 * weighed((cost.energy_pj, cost.cycles), weights))
     for exact in (False, True) if schedule.exact_factors else (False,):
         prover = Prover(cost, exact_factors=exact)
         for _ in islice(prover.run(float("inf")), 6):
             for weights, line in prover.lines.items():
                 assert line.value <= weighed((cost.energy_pj, cost.cycles), weights) * (1 + 1e-9)
+
+
+def softmax_under_a_channel_loop(seed: int) -> Schedule:
+    """The first random pair from a seed on whose first layer may end in a softmax."""
+    for found in (tight("channel_loop", number) for number in count(seed)):
+        first = next((group.layers[0] for group in found.groups if group.trips.X > 1), None)
+        layers = [
+            replace(layer, epilogue=("softmax", *layer.epilogue)) if layer.name == first else layer
+            for layer in found.workload.layers
+        ]
+        schedule = replace(found, workload=replace(found.workload, layers=tuple(layers)))
+        if first is not None and not violations(schedule):
+            return schedule
+    raise AssertionError
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", [*(kind for kind in KINDS if kind not in ("single", "image_lanes")), "softmax"])
+def test_no_group_of_a_random_schedule_is_below_its_bound(kind, seed, monkeypatch):
+    schedule = softmax_under_a_channel_loop(4000 + 100 * seed) if kind == "softmax" else tight(kind, 70_000 + seed)
+    workload, machine, cost, share = schedule.workload, schedule.machine, evaluate(schedule), Random(seed).random()
+    packed, links = pack_schedule(schedule), Links(workload, machine)
+    factors, tile = np.asarray(packed.mapping.factors).copy(), np.asarray(packed.fusion.tile).astype(int)
+    factors[list(machine.structure.memories)] = 1
+    lanes = {layer.name: Lanes(factors[:, :, i], factors[:, :, i]) for i, layer in enumerate(workload.layers)}
+    monkeypatch.setattr(layer_bound, "all_lanes", lambda layer, *_: lanes[layer.name])
+    possible = [places(links, layer) for layer in workload.layers]
+    repeat = np.array([layer.repeat for layer in workload.layers])
+    for exact in (False, True) if schedule.exact_factors else (False,):
+        modes = Modes(links, possible, exact_factors=exact)
+        bounds = [
+            LayerBound(layer, machine, tuple(place for _, place in mine), exact=exact)
+            if layer.is_mac
+            else AddBound(layer, machine, tuple(place for _, place in mine))
+            for layer, mine in zip(workload.layers, possible, strict=True)
+        ]
+        for group in (group for group in schedule.groups if len(group.layers) > 1):
+            names = tuple(sorted(group.layers, key=workload.depth.__getitem__))
+            mine = [i for i, layer in enumerate(workload.layers) if layer.name in names]
+            energy_pj, cycles = ((repeat * part)[mine].sum() for part in (cost.layer_energy_pj, cost.layer_cycles))
+            weights, wholes = (share / energy_pj, (1 - share) / cycles), Wholes(modes, bounds)
+            box = next(i for i in range(len(modes.boxes)) if modes.holds(i, group.trips))
+            found = [
+                seats
+                for seats in wholes.seats(names, box) or ()
+                if all([cell.low[0] for cell in seat.tile] == tile[:, seat.layer].tolist() for seat in seats)
+            ]
+            assert found
+            for level in range(LEVELS):
+                assert min(wholes.least(seats, weights, inf, 8, level)[0] for seats in found) <= 1 + 1e-9

@@ -8,10 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.reproduce.experiment import markdown_table
-from fadiff.reproduce.runs import Row, measure
+from fadiff.reproduce.runs import measure
 from fadiff.reproduce.trial.networks import NETWORKS
 from fadiff.search.optimize import optimize
 from fadiff.search.solver.network_bound import prove
+from fadiff.sweeps.rows import Row
 from fadiff.workload.importers.torch_front_end.program import require_torch
 
 if TYPE_CHECKING:

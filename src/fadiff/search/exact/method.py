@@ -79,8 +79,9 @@ _CANDIDATES = 6
 _BISECTIONS = 14
 _MOST_STRESS = 16.0
 """Cuts that seek the price at which limits are kept, up to this logarithm of what the objective says."""
-_NO_GAIN = 1e-3
-"""Layers that cannot be better by more than this share of their cost are solved."""
+_NO_GAIN = {False: 1e-3, True: 1e-4}
+"""Layers that cannot be better by more than this share of their cost are solved; less where factors divide, since walks
+are short then."""
 
 Steps = Generator[Status, None, None]
 
@@ -223,7 +224,7 @@ class ExactSearch:
         most, found = walks * len(open_), [*open_]
         while open_ and sum(one.bound.passes for one in found) < most:
             lost = max(open_, key=lambda one: one.loss)
-            if sum(one.loss for one in open_) < _NO_GAIN * sum(one.cost for one in found):
+            if sum(one.loss for one in open_) < _NO_GAIN[task.exact_factors] * sum(one.cost for one in found):
                 break
             if not lost.walk(weights):
                 open_.remove(lost)

@@ -59,14 +59,16 @@ def layerwise(
 
     Rounds of starts descend until the rounds or the budget are used up. Each rounded point is repaired and offered.
     """
-    assert incumbent.unfused is not None, "the driver starts from a schedule that fuses nothing"
+    # Where something must be fused, there is no other.
+    begin = incumbent.unfused or incumbent.best
+    assert begin is not None, "the driver starts from a legal schedule"
     space = pack_mapspace(Task.of(workload, machine, settings), settings.objective)
     if not space.mapped:
         return
     random, pace = np.random.default_rng(settings.seed), Pace()
     units, many = normalizers(space), settings.restarts or own.starts
     marks = {*range(0, own.steps, own.round_every), *range(0, own.steps, _STEPS_PER_STATUS), own.steps}
-    for starts in islice(rounds(space, random, incumbent.unfused.schedule, many, own.reject_over), own.rounds):
+    for starts in islice(rounds(space, random, begin.schedule, many, own.reject_over), own.rounds):
         points, orders, costs = map(np.stack, zip(*starts, strict=True))
         state, legal = init(points.swapaxes(0, 1) / units), None
         for begin, end in pairwise(sorted(marks)):

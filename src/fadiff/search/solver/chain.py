@@ -177,6 +177,8 @@ class Chain:
             options = {tensor if tensor in homes else "" for tensor in "WIO"}
             if self.prices.keeps is not None:
                 options = options & {"W"} if self.prices.keeps else (options - {"W"}) | {""}
+            if self.prices.holds:
+                options = options & {"O"}
             for kept in sorted(options):
                 end = way
                 for flow in sorted(key):
@@ -188,9 +190,15 @@ class Chain:
         """After a flow that is open below all shared loops has closed among them."""
         if flow[1] != self.structure.home(flow[0]):
             return self._close(way, (flow,), TOP)
-        over = IRRELEVANT_DIMS[flow[0]] if kept else (P, Q, R, S) if flow[0] == "I" else ()
-        cells = tuple(self.flows.whole[d] if d in over else way.cells[d] for d in range(8))
-        return self._paid(way, (flow, TOP, cells, kept))
+        swept: list[tuple[int, ...]] = [IRRELEVANT_DIMS[flow[0]] if kept else ()]
+        if flow[0] == "I" and not kept and self.prices.slides is not False:
+            # The window may slide along the innermost shared loop.
+            swept += [(d,) for d in (P, Q) if len(way.cells[d]) > 1 or way.cells[d] != self.flows.whole[d]]
+        ends: list[Way] = []
+        for over in swept:
+            cells = tuple(self.flows.whole[d] if d in over else way.cells[d] for d in range(8))
+            ends.append(self._paid(way, (flow, TOP, cells, kept)))
+        return _cheapest(ends)
 
     def _close(self, way: Way, flows: Iterable[Flow], place: int) -> Way:
         """After some flows have closed."""

@@ -87,6 +87,10 @@ class Prices(NamedTuple):
     """The least extent of each dim in one shared iteration."""
     keeps: bool | None = None
     """Whether weights stay in their home over shared iterations; None where that is left open."""
+    slides: bool | None = None
+    """Whether the window of I slides along a shared loop; likewise."""
+    holds: bool = False
+    """Whether sums stay in their home over shared iterations."""
 
 
 class Closing:

@@ -61,6 +61,8 @@ SAFE = 1e-9
 MOST_CUTS = 12
 FEW_CUTS = 4
 """Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
+SLACK_BYTES = 1e-6
+"""Bytes that rounding may take from a memory."""
 NEAR = 1e-3
 """How much of a bound may be lost because time is shared out."""
 
@@ -118,12 +120,37 @@ class LayerBound:
             self._known[weights] = Known(parts, values)
         return self._known[weights]
 
+    def within(self, weights: Weights, wanted: Wanted, place: Place) -> LayerBound:
+        """Bounds of the layer in one place with some tile, and no more room than there was: all that is known holds."""
+        known, found = (
+            self.known(weights),
+            LayerBound(self.layer, self.machine, (place,), self.binds, self.exact, self.ends),
+        )
+        met = np.flatnonzero(known.meets(np.array([row_of(wanted)], dtype=np.float64))[0]).tolist()
+        parts: list[Part] = []
+        for part in (known.parts[i] for i in met):
+            ends = zip(part.tile, wanted[1], strict=True)
+            tile = tuple(Cells((max(a.low[0], b.low[0]),), (min(a.high[0], b.high[0]),)) for a, b in ends)
+            parts.append(replace(part, place=0, tile=tile, settled=False, floored=False, cuts=()))
+        found._known[weights] = Known(parts, known.value[met].tolist())
+        return found
+
     def lowest(self, weights: Weights, wanted: Wanted) -> int | None:
         """The number of the part of least bound that has tiles of interest; None where there is none."""
         known = self.known(weights)
         value = np.where(known.meets(np.array([row_of(wanted)], dtype=np.float64))[0], known.value, inf)
         lowest = int(value.argmin())
         return lowest if value[lowest] < inf else None
+
+    def lift(self, weights: Weights, wanted: Wanted, enough: float, passes: int) -> bool:
+        """Look at mappings with tiles of interest until none costs less than enough, or for so many walks; whether
+        there was anything to look at."""
+        stop, known, found = self.passes + passes, self.known(weights), False
+        while self.passes < stop and (lowest := self.lowest(weights, wanted)) is not None:
+            if known.value[lowest] >= enough or not self.look(weights, lowest, enough):
+                break
+            found = True
+        return found
 
     def least(self, weights: Weights, wanted: Rows) -> Float[np.ndarray, " wanted"]:
         """Lower bounds of one run in places, with tiles of interest; inf where there are no mappings."""
@@ -198,8 +225,7 @@ class LayerBound:
         if halves := self._split_lanes(part, 2.0):
             return 0.0, halves
         prices = self._prices(part, weights, part.shares)
-        fuses = self.machine.structure.fuses
-        if (fuses is not None and prices.room[fuses] < 0) or (prices.keeps and not self._flows(part).may_stay(prices)):
+        if prices.room.min() < -SLACK_BYTES or (prices.keeps and not self._flows(part).may_stay(prices)):
             return inf, ()
         if not all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True)):
             return inf, ()
@@ -342,6 +368,8 @@ class LayerBound:
             room[: fuses + 1] = inf
         elif fuses is not None:
             room[fuses] -= place.least_bytes(part.tile, layer.dims, machine.bits.O)
+        for node, bytes_ in place.taken:
+            room[node] -= bytes_
         vector_pj = 0.0 if machine.vector is None else machine.vector.pj * machine.vector_operations(layer)
         energy_pj = layer.macs * machine.mac_pj + vector_pj
         cycles = shares.get(COMPUTING, 0.0) * steps + shares.get(VECTORS, 0.0) * self._vector_cycles
@@ -354,6 +382,8 @@ class LayerBound:
             trips=tuple(ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)),
             tile=tuple(cell.low[0] for cell in part.tile),
             keeps=place.keeps,
+            slides=place.slides,
+            holds=place.holds,
         )
 
 

@@ -74,12 +74,14 @@ class Modes:
     ) -> None:
         self.links = links
         self.places = places
+        self.exact_factors = exact_factors
         self.tilings = Tilings(links, exact=exact_factors)
         self.boxes = self.tilings.everything
-        self._tied = {
+        self.tied = {
             layer.name: Fused().union(*(fused for fused, _ in found))
             for layer, found in zip(self.links.workload.layers, self.places, strict=True)
         }
+        """By layer: the links around it that its places tell apart."""
         self._tiles: dict[tuple[int, int, Box], Tile | None] = {}
         self._make()
 
@@ -133,7 +135,7 @@ class Modes:
                 source, target = link
                 others = (target, *self.links.passed[link]) if name == source else (name,)
                 for other in others:
-                    if link in self._tied[source] and link in self._tied[other]:
+                    if link in self.tied[source] and link in self.tied[other]:
                         yield (link, other, mode.box), column, 1.0 if name == source else -1.0
 
     def _rooms(self) -> Iterator[tuple[object, int, float]]:
@@ -146,7 +148,7 @@ class Modes:
         structure, bits = machine.structure, machine.bits
         if structure.fuses is None or any(self.links.loose(layer.name) for layer in layers):
             return
-        fusing, home = _usable_bytes(machine, structure.fuses), structure.home("W")
+        fusing, home = usable_bytes(machine, structure.fuses), structure.home("W")
         lanes = 1 if home is None else prod(axis.size for axis in machine.axes[: len(structure.axes_between(-1, home))])
         for column, mode, name in self._grouped():
             place, dims = self.places[mode.layer][mode.place][1], layers[mode.layer].dims
@@ -155,7 +157,7 @@ class Modes:
             if home == structure.fuses:
                 always += kept
             elif home is not None and (kept or not _feeds(name, mode)):
-                yield (mode.box, "weights"), column, kept / _usable_bytes(machine, home) - (not _feeds(name, mode))
+                yield (mode.box, "weights"), column, kept / usable_bytes(machine, home) - (not _feeds(name, mode))
             if not _feeds(name, mode):
                 always -= fusing - place.passing_bytes(mode.tile, dims, bits.O)
             if always:
@@ -236,14 +238,14 @@ class Modes:
         found: list[list[int]] = [[] for _ in self.links.workload.layers]
         groups = {name: frozenset(group.layers) for group in schedule.groups for name in group.layers}
         names = [layer.name for layer in self.links.workload.layers]
-        fused = [frozenset(link for link in self._tied[name] if groups[name].issuperset(link)) for name in names]
+        fused = [frozenset(link for link in self.tied[name] if groups[name].issuperset(link)) for name in names]
         for column, mode in enumerate(self.modes):
             trips = schedule.group_of[names[mode.layer]].trips
-            if mode.fused == fused[mode.layer] and self._holds(mode.box, trips):
+            if mode.fused == fused[mode.layer] and self.holds(mode.box, trips):
                 found[mode.layer].append(column)
         return found
 
-    def _holds(self, number: int | None, trips: Sequence[int]) -> bool:
+    def holds(self, number: int | None, trips: Sequence[int]) -> bool:
         """Whether trips are in a box."""
         return number is None or all(low <= t <= high for t, (low, high) in zip(trips, self.boxes[number], strict=True))
 
@@ -253,7 +255,8 @@ def _feeds(name: str, mode: Mode) -> bool:
     return any(source == name for source, _ in mode.fused)
 
 
-def _usable_bytes(machine: Machine, node: int) -> float:
+def usable_bytes(machine: Machine, node: int) -> float:
+    """Bytes of a memory that may be filled."""
     memory = machine.nodes[node]
     assert isinstance(memory, Memory)
     return float(memory.usable_bytes)

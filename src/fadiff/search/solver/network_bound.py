@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
+from math import copysign, exp, inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,18 +26,19 @@ from fadiff.search.driver import check_energies
 from fadiff.search.objective import EDP, Objective
 from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver.add_bound import AddBound
+from fadiff.search.solver.covers import Covers
 from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
 from fadiff.search.solver.modes import Agreed, Mode, Modes
 from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import Links, asked_places, places
-from fadiff.search.solver.region import Corner, Line, Point, apart, corners, weighed, within
+from fadiff.search.solver.proven import Bound, LayerLoss
+from fadiff.search.solver.region import Corner, Line, apart, corners, slope, weighed
 
 if TYPE_CHECKING:
     from jaxtyping import Int
 
     from fadiff.cost import Evaluation
     from fadiff.schedule import Schedule
-    from fadiff.search.driver import Limits
     from fadiff.search.objective import Weights
     from fadiff.search.solver.parts import Rows, Tile
 
@@ -47,8 +48,8 @@ FIRST_SHARE = 0.6
 begin with what it taught of the layers."""
 SPACING = 0.35
 """Lines are looked at where the logarithm of the ratio of their prices is so near to the one wanted."""
-CLOSE = 0.02
-"""Prices whose ratio differs by less need no line between them."""
+STEP = 0.05
+"""New lines are so far apart: where two meet that touch the curve of an EDP, it is (STEP^2)/16 less."""
 TOLERANCE = 3e-4
 """A line is good enough where it is so close to the schedule at hand."""
 LITTLE = 0.02
@@ -59,42 +60,14 @@ ACTIVE = 1e-3
 """A layer is in a mode with more than this share of it."""
 LEAST_STEP = 1e-6
 """A mode that is looked at is worth a rise of this share of its bound at least."""
+PROVEN = 1e-4
+"""An EDP that is proven to within this share is as good as proven."""
+FEW_GROUPS = 0.03
+LITTLE_RISE = 0.1
+"""Groups are looked at one by one where a line is so near to what it is worth, and rose by less than so much of what is
+left."""
 MOST_BOXES = 96
 """Boxes of trips that are told apart."""
-
-
-class LayerLoss(NamedTuple):
-    """What one layer, or several of the same shape, contribute to a gap; E and T weighed as at the schedule."""
-
-    layers: tuple[str, ...]
-    cost: float
-    """Their share of E/E* + T/T*, which is 2 in all."""
-    bound: float
-
-    @property
-    def loss(self) -> float:
-        """The share of the sum that is not proven."""
-        return self.cost - self.bound
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What is proven of every schedule of a network on a machine, and where a schedule loses against it."""
-
-    least: LowerBound
-    layers: tuple[LayerLoss, ...]
-    """Where a gap to the schedule at hand comes from, largest loss first."""
-    seconds: float
-    corners: tuple[Point, ...]
-    """No schedule is below the lines between these energies and times, from the least time to the least energy."""
-
-    def gap_within(self, evaluation: Evaluation, limits: Limits, objective: Objective | str = EDP) -> float:
-        """The same among schedules within limits; 0 where it is proven that there are no others."""
-        return Objective.of(objective).gap(evaluation, within(self.corners, limits))
-
-    def gap(self, evaluation: Evaluation, objective: Objective | str = EDP) -> float:
-        """By how much a schedule may be above the best there is: cost / bound - 1."""
-        return Objective.of(objective).gap(evaluation, self.corners)
 
 
 @dataclass
@@ -106,7 +79,7 @@ class _Kind:
     layers: list[int] = field(default_factory=list[int])
 
 
-class _Told(NamedTuple):
+class Told(NamedTuple):
     """What neighbours agreed on at some prices."""
 
     modes: list[Mode]
@@ -173,8 +146,9 @@ class Prover:
         self.exact_factors = exact_factors
         self.among = tuple(str(one) for one in constraints.given if asked.told_by_bound(one) != "no")
         self.modes = Modes(links, possible, exact_factors=exact_factors)
+        self.covers = Covers(self.modes, [kind.bound for kind in self.kind_of])
         self.lines: dict[Weights, Line] = {}
-        self._told: dict[Weights, _Told] = {}
+        self._told: dict[Weights, Told] = {}
         self._asked: tuple[list[Mode], list[_Wanted]] | None = None
         self._repeat = np.array([layer.repeat for layer in workload.layers], dtype=np.float64)
 
@@ -207,8 +181,10 @@ class Prover:
         until = began + budget_seconds
         own = a, b = self._own
         for weights in (own, (a, 0.0), (0.0, b)):
-            self._ask(weights)
+            self.ask(weights)
         done: set[Weights] = set()
+        # Where factors divide, walks are short, and groups are soon looked at; else all lines are raised first.
+        groups = self.exact_factors
         best, since = inf, 0
         first = self.objective.prices is None or self._limited
         while True:
@@ -228,13 +204,16 @@ class Prover:
             if walks is not None:
                 spent = max(spent, self.walks / (walks * len(self.kinds)))
             first = first and spent < FIRST_SHARE and self._loss(own) > FIRST_LOSS
-            while (weights := own if first else self._next(meeting, done)) is not None:
-                if self._improve(weights, until):
-                    break
-                done.add(weights)
-                first = False
-            if weights is None:
+            weights = own if first else self._next(meeting, done)
+            if weights is not None:
+                if not self.improve(weights, until, groups=groups):
+                    done.add(weights)
+                    first = False
+            elif groups:
                 return
+            else:
+                groups = True
+                done.clear()
 
     def _next(self, meeting: Sequence[Corner], done: set[Weights]) -> Weights | None:
         """The prices at which to look: of the lines that meet where the objective is least; None where all is done."""
@@ -247,37 +226,49 @@ class Prover:
         wanted = self.objective.slope(lowest)
         # A line that is as good as the bound will soon be is not what the bound waits for.
         open_ = 1 - self.objective.ratio(lowest, (self.near.energy_pj, self.near.cycles))
-        closest = min(apart(weights, wanted) for weights in self.lines)
+        closest = min(self.lines, key=partial(apart, wanted))
         for worst in (max(TOLERANCE, open_ / 4), TOLERANCE):
             useful = [weights for weights in self.lines if weights not in done and self._loss(weights) > worst]
             near = min(useful, key=partial(apart, wanted), default=None)
             if near is not None and apart(near, wanted) < SPACING:
                 return near
-            if closest > CLOSE:
-                return wanted
+            # Between lines that are nearer to each other little is lost.
+            further = exp(copysign(max(0.0, STEP - apart(closest, wanted)), slope(wanted) - slope(closest)))
+            between = wanted[0] * further, wanted[1]
+            if min(apart(weights, between) for weights in self.lines) > STEP / 2:
+                return between
         return near
 
     def _loss(self, weights: Weights) -> float:
         """By how much of its cost the schedule may be too dear at some prices."""
         return 1 - self.lines[weights].value / weighed((self.near.energy_pj, self.near.cycles), weights)
 
-    def draw(self, weights: Weights) -> None:
-        """Draw a line at some prices, as it is proven by what is known so far."""
-        self._ask(weights)
-
-    def _ask(self, weights: Weights) -> _Told:
+    def ask(self, weights: Weights) -> Told:
         """What neighbours agree on at some prices; their line is drawn."""
         modes = self.modes.modes
         cost = np.empty(len(modes))
         for bound, mine, rows, number in self._wanted(modes):
             cost[mine] = bound.least(weights, rows)[number]
         agreed = self.modes.agree(cost * self._repeat[self.modes.owner])
-        told = _Told(modes, agreed, self.modes.of_schedule(self.near.schedule) if weights == self._own else [])
-        value = float(told.agreed.least.sum()) * (1 - SAFE)
-        if weights not in self.lines or value > self.lines[weights].value:
-            self.lines[weights] = Line(weights, value)
+        told = Told(modes, agreed, self.modes.of_schedule(self.near.schedule) if weights == self._own else [])
+        if self._raise(weights, float(told.agreed.least.sum())):
             self._told[weights] = told
         return told
+
+    def _raise(self, weights: Weights, value: float) -> bool:
+        """Draw a line; whether it is above that at the same prices."""
+        higher = weights not in self.lines or value * (1 - SAFE) > self.lines[weights].value
+        if higher:
+            self.lines[weights] = Line(weights, value * (1 - SAFE))
+        return higher
+
+    def _target(self, weights: Weights) -> float:
+        """What a line is worth at most: that of the schedule, or of the EDP that is to be proven, which no point costs
+        less than where a E = b T."""
+        energy_pj, cycles = self.near.energy_pj, self.near.cycles
+        if self.objective != EDP or self._limited:
+            return weighed((energy_pj, cycles), weights)
+        return 2 * sqrt(weights[0] * energy_pj * weights[1] * cycles) * (1 - PROVEN / 2)
 
     def _wanted(self, modes: list[Mode]) -> list[_Wanted]:
         """What is asked of each kind of layer, once for each of its different modes."""
@@ -293,20 +284,30 @@ class Prover:
             self._asked = modes, found
         return self._asked[1]
 
-    def _improve(self, weights: Weights, deadline: float) -> bool:
-        """Look at the modes that layers are in when all agree; whether anything was left to do."""
-        modes, agreed, _ = self._ask(weights)
-        open_ = max(0.0, self._loss(weights)) * weighed((self.near.energy_pj, self.near.cycles), weights)
-        active = np.flatnonzero(agreed.share > ACTIVE)
-        order = np.argsort(-agreed.share[active] * agreed.cost[active], kind="stable")
-        looked = [modes[int(i)] for i in active[order]]
-        parted = self._part_boxes(weights, looked)
-        stop, before = self.walks + max(WALKS_AT_ONCE, len(looked) // 4), self.walks
-        for mode in looked:
-            self._look(weights, mode, open_ / float(self._repeat[mode.layer]), deadline)
-            if self.walks >= stop:
-                break
-        return parted or self.walks > before
+    def improve(self, weights: Weights, deadline: float, *, groups: bool) -> bool:
+        """Look at the modes that layers are in when all agree, or where that brought little, at groups, if they are to
+        be looked at; whether anything is left to do."""
+        before = self.lines[weights].value if weights in self.lines else 0.0
+        modes, agreed, _ = self.ask(weights)
+        target, value = self._target(weights), self.lines[weights].value
+        if value >= target:
+            return False
+        many = not groups or target - value >= FEW_GROUPS * target
+        if many or value - before >= LITTLE_RISE * (target - value):
+            active = np.flatnonzero(agreed.share > ACTIVE)
+            order = np.argsort(-agreed.share[active] * agreed.cost[active], kind="stable")
+            looked = [modes[int(i)] for i in active[order]]
+            parted = self._part_boxes(weights, looked)
+            stop, walked = self.walks + max(WALKS_AT_ONCE, len(looked) // 4), self.walks
+            for mode in looked:
+                self._look(weights, mode, (target - value) / float(self._repeat[mode.layer]), deadline)
+                if self.walks >= stop:
+                    break
+            if parted or self.walks > walked:
+                return True
+        if groups:
+            self._raise(weights, self.covers.least(agreed, weights, target, lambda: time.monotonic() > deadline))
+        return False
 
     def _look(self, weights: Weights, mode: Mode, open_: float, deadline: float) -> None:
         """Walk through a layer where a mode is cheapest: until its bound has risen by what is open, no further."""

@@ -104,6 +104,12 @@ class Place:
     """On its own, shared loops may cut a layer's tiles all the same."""
     keeps: bool | None = None
     """Whether its weights stay on chip from one shared iteration to the next; None where that is left open."""
+    slides: bool | None = None
+    """Whether its window slides over what it fetches from one shared iteration to the next; likewise."""
+    holds: bool = False
+    """Whether its sums must stay in their home from one shared iteration to the next."""
+    taken: tuple[tuple[int, float], ...] = ()
+    """Bytes of memories, by node, that others of its group take beside it."""
     loose: bool = False
     """Whether any of its links may be fused: then nothing counts as far in as the memory that fuses."""
 
@@ -179,9 +185,13 @@ class Links:
                 return False
         return True
 
+    def follows(self, one: str, other: str) -> bool:
+        """Whether another layer comes after one."""
+        return other in self._after[one]
+
     def ordered(self, one: str, other: str) -> bool:
         """Whether one of two layers comes after the other."""
-        return other in self._after[one] or one in self._after[other]
+        return self.follows(one, other) or self.follows(other, one)
 
     def readers(self, source: str) -> list[str]:
         """Layers that may read another one on chip."""

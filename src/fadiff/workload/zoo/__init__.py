@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from os.path import isdir, isfile
 from pathlib import Path
 
 from fadiff.file_kinds import NETWORK, refuse_other_kinds
@@ -117,12 +118,12 @@ def load_model(
 
 def _refuse_path(spec: str) -> None:
     """Raise where there is such a file or folder, but none that is a network."""
-    path = Path(spec)
-    if spec and path.is_dir():
-        raise WorkloadError(f"{path}: this folder has no config.json of a Hugging Face model: name a file in it")
-    if path.is_file():
+    # A name that is too long for a file is none.
+    if spec and isdir(spec):
+        raise WorkloadError(f"{spec}: this folder has no config.json of a Hugging Face model: name a file in it")
+    if isfile(spec):
         raise WorkloadError(
-            f"{path}: the name of a network's file ends in {', '.join(SUFFIXES)}: is this the right file?"
+            f"{spec}: the name of a network's file ends in {', '.join(SUFFIXES)}: is this the right file?"
         )
 
 
