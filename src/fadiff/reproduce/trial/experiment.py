@@ -24,8 +24,8 @@ MACHINES = {
     "eyeriss": "168 PEs with scratchpads of their own, row stationary, which fuse in the global buffer.",
     "edge-tpu-like": "Lanes over channels and pixels, which fuse in a memory of 2 MB for activations.",
 }
-SEARCH_S, QUICK_SEARCH_S = 30.0, 8.0
-PROOF_S, QUICK_PROOF_S = 8.0, 2.0
+SEARCH_S, QUICK_SEARCH_S = 20.0, 8.0
+PROOF_S, QUICK_PROOF_S = 5.0, 2.0
 QUICK_NETWORKS = ("mobilenet-v3", "bert-small-int8", "ppocr-v4-det", "silero-vad", "llama-1b-decode", "mamba-130m")
 
 
