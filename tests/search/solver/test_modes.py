@@ -95,25 +95,53 @@ def test_a_program_that_all_agree_on_costs_the_sum():
     assert agreed.share[cost == 1].sum() == pytest.approx(3.0)
 
 
-def test_neighbours_that_mean_other_trips_part_their_box():
-    modes = modes_of(CHAIN)
+def meaning(modes, trips):
+    """A box with trips over P, and two fused layers that mean these trips of it."""
     number = next(i for i, box in enumerate(modes.boxes) if dict(zip(SHARED_LOOPS, box, strict=True))["P"][0] > 1)
     link = frozenset({("a", "b")})
     ends = [next(m for m in modes.modes if m.layer == i and m.fused == link and m.box == number) for i in (0, 1)]
-    tilings, trips = modes.tilings, (3, 6)
     meant = []
     for mode, count in zip(ends, trips, strict=True):
         box = list(modes.boxes[number])
         box[SHARED_LOOPS.index("P")] = (count, count)
-        layer = CHAIN.layers[mode.layer]
         place = modes.places[mode.layer][mode.place][1]
-        meant.append((mode, tilings.tile(layer, mode.fused, place, tuple(box))))
+        meant.append((mode, modes.tilings.tile(CHAIN.layers[mode.layer], mode.fused, place, tuple(box))))
+    return number, meant
+
+
+def test_neighbours_that_mean_other_trips_part_their_box():
+    modes, trips = modes_of(CHAIN), (3, 6)
+    number, meant = meaning(modes, trips)
     loop, after = modes.disagreements(meant)[number]
     assert SHARED_LOOPS[loop] == "P"
     assert trips[0] <= after < trips[1]
     before = len(modes.boxes)
     modes.part({number: (loop, after)})
     assert len(modes.boxes) == before + 1
+
+
+def test_of_several_modes_of_a_layer_the_one_that_most_of_it_is_in_counts():
+    modes = modes_of(CHAIN)
+    number, (first, second) = meaning(modes, (3, 6))
+    _, (other, _) = meaning(modes, (6, 6))
+    assert modes.disagreements([first, second, other]) == modes.disagreements([first, second])
+    assert number not in modes.disagreements([other, second, first])
+
+
+def test_trips_that_are_meant_are_parted_from_the_others():
+    modes, rows = modes_of(CHAIN), SHARED_LOOPS.index("P")
+    number, meant = meaning(modes, (3, 3))
+    assert not modes.disagreements(meant)
+    whole = modes.boxes[number][rows]
+    while found := modes.around(meant):
+        loop, after = found[number]
+        first, _ = halves(modes.boxes[number], loop, after)
+        modes.part(found)
+        number += first[rows][1] < 3
+        meant = [(mode._replace(box=number), tile) for mode, tile in meant]
+    low, high = modes.boxes[number][rows]
+    assert low <= 3 <= high
+    assert high - low < whole[1] - whole[0]
 
 
 def test_halves_of_a_box_are_the_box():

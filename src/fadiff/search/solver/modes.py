@@ -205,7 +205,8 @@ class Modes:
         """Boxes in which two ends of a fused link mean different trips, by the tiles of their cheapest mappings: at
         which loop, and after how many trips, each is to be parted."""
         layers, found = self.links.workload.layers, dict[int, tuple[int, int]]()
-        by_name = {(layers[mode.layer].name, mode.box): (mode, tile) for mode, tile in meant}
+        # Of several modes of a layer in one box the first counts, which most of it is in.
+        by_name = {(layers[mode.layer].name, mode.box): (mode, tile) for mode, tile in reversed(meant)}
         for first, second in self.links.passed:
             for number, box in enumerate(self.boxes):
                 ends = [by_name[name, number] for name in (first, second) if (name, number) in by_name]
@@ -219,6 +220,19 @@ class Modes:
                     if last < next_:
                         found[number] = loop, max(last, isqrt(last * (next_ - 1)))
                         break
+        return found
+
+    def around(self, meant: Sequence[tuple[Mode, Tile]]) -> dict[int, tuple[int, int]]:
+        """Boxes that hold more trips than those that fused layers mean, and where to part them from the others: room is
+        shared out by what all trips of a box need."""
+        found = dict[int, tuple[int, int]]()
+        for mode, tile in meant:
+            for loop, (low, high) in enumerate(() if mode.box is None or mode.box in found else self.boxes[mode.box]):
+                assert mode.box is not None
+                least, most = self._trips(mode, tile, mode.box, loop)
+                if low < least or most < high:
+                    found[mode.box] = loop, most if most < high else least - 1
+                    break
         return found
 
     def _trips(self, mode: Mode, tile: Tile, number: int, loop: int) -> tuple[int, int]:

@@ -66,6 +66,26 @@ FEW_GROUPS = 0.03
 LITTLE_RISE = 0.1
 """Groups are looked at one by one where a line is so near to what it is worth, and rose by less than so much of what is
 left."""
+
+
+class Phase(NamedTuple):
+    """What is done at the lines before the next phase begins."""
+
+    groups: bool
+    """Whether groups are looked at one by one."""
+    patience: float
+    """Walks at a line that hardly rises before it is left to a later phase."""
+
+
+STALLS, PATIENCE = WALKS_AT_ONCE, 4 * WALKS_AT_ONCE
+"""Walks after which a line that hardly rose stalls, and after which it is left to a later phase."""
+PHASES = (
+    Phase(groups=False, patience=PATIENCE),
+    Phase(groups=True, patience=PATIENCE),
+    Phase(groups=False, patience=inf),
+)
+PHASES_EXACT = (Phase(groups=True, patience=inf), Phase(groups=False, patience=inf))
+"""Where factors divide, walks are short, and groups are soon looked at; else all lines are raised first."""
 MOST_BOXES = 96
 """Boxes of trips that are told apart."""
 
@@ -183,8 +203,9 @@ class Prover:
         for weights in (own, (a, 0.0), (0.0, b)):
             self.ask(weights)
         done: set[Weights] = set()
-        # Where factors divide, walks are short, and groups are soon looked at; else all lines are raised first.
-        groups = self.exact_factors
+        phases = iter(PHASES_EXACT if self.exact_factors else PHASES)
+        phase = next(phases)
+        rose: dict[Weights, tuple[float, int]] = {}
         best, since = inf, 0
         first = self.objective.prices is None or self._limited
         while True:
@@ -206,14 +227,20 @@ class Prover:
             first = first and spent < FIRST_SHARE and self._loss(own) > FIRST_LOSS
             weights = own if first else self._next(meeting, done)
             if weights is not None:
-                if not self.improve(weights, until, groups=groups):
+                value, walked = rose.get(weights, (0.0, self.walks))
+                stalls = self.walks - walked > STALLS
+                left = self.improve(weights, until, groups=phase.groups, stalls=stalls)
+                if self.lines[weights].value - value > LITTLE * (self._target(weights) - value):
+                    rose[weights] = self.lines[weights].value, self.walks
+                if not left or self.walks - walked > phase.patience:
                     done.add(weights)
                     first = False
-            elif groups:
-                return
-            else:
-                groups = True
+            elif (after := next(phases, None)) is not None:
+                phase = after
                 done.clear()
+                rose.clear()
+            else:
+                return
 
     def _next(self, meeting: Sequence[Corner], done: set[Weights]) -> Weights | None:
         """The prices at which to look: of the lines that meet where the objective is least; None where all is done."""
@@ -284,9 +311,9 @@ class Prover:
             self._asked = modes, found
         return self._asked[1]
 
-    def improve(self, weights: Weights, deadline: float, *, groups: bool) -> bool:
+    def improve(self, weights: Weights, deadline: float, *, groups: bool, stalls: bool = False) -> bool:
         """Look at the modes that layers are in when all agree, or where that brought little, at groups, if they are to
-        be looked at; whether anything is left to do."""
+        be looked at; whether anything is left to do. A line that stalls waits for boxes to be parted."""
         before = self.lines[weights].value if weights in self.lines else 0.0
         modes, agreed, _ = self.ask(weights)
         target, value = self._target(weights), self.lines[weights].value
@@ -297,7 +324,7 @@ class Prover:
             active = np.flatnonzero(agreed.share > ACTIVE)
             order = np.argsort(-agreed.share[active] * agreed.cost[active], kind="stable")
             looked = [modes[int(i)] for i in active[order]]
-            parted = self._part_boxes(weights, looked)
+            parted = self._part_boxes(weights, looked, stalls=stalls)
             stop, walked = self.walks + max(WALKS_AT_ONCE, len(looked) // 4), self.walks
             for mode in looked:
                 self._look(weights, mode, (target - value) / float(self._repeat[mode.layer]), deadline)
@@ -319,14 +346,19 @@ class Prover:
             if time.monotonic() > deadline or not bound.look(weights, part, value * (1 + LEAST_STEP) + open_):
                 break
 
-    def _part_boxes(self, weights: Weights, active: Sequence[Mode]) -> bool:
-        """Part boxes of trips of which fused neighbours mean different trips; whether there were any."""
+    def _part_boxes(self, weights: Weights, active: Sequence[Mode], *, stalls: bool) -> bool:
+        """Part boxes of trips of which fused neighbours mean different trips, or where a line stalls, trips of which no
+        more is to be found out from others; whether there were any."""
         meant: list[tuple[Mode, Tile]] = []
+        known: list[tuple[Mode, Tile]] = []
         for mode in active:
             bound = self.kind_of[mode.layer].bound
             if isinstance(bound, LayerBound) and (part := bound.lowest(weights, (mode.place, mode.tile))) is not None:
-                meant.append((mode, bound.known(weights).parts[part].tile))
-        found = self.modes.disagreements(meant)
+                cheapest = bound.known(weights).parts[part]
+                meant.append((mode, cheapest.tile))
+                if cheapest.settled:
+                    known.append(meant[-1])
+        found = self.modes.disagreements(meant) or (self.modes.around(known) if stalls else {})
         if not found or len(self.modes.boxes) + len(found) > MOST_BOXES:
             return False
         self.modes.part(found)
