@@ -6,21 +6,10 @@ import pytest
 import yaml
 
 from fadiff import Constraints, FadiffError, greedy, load_constraints, load_machine, load_model, save_schedule
-from fadiff.schedule.constraints import (
-    Extent,
-    Factor,
-    Fuse,
-    Keep,
-    Layers,
-    Once,
-    Order,
-    Together,
-    Unroll,
-    kept,
-    kinds_of,
-    parse_order,
-)
+from fadiff.schedule.constraint_kinds import Extent, Factor, Fuse, Keep, Once, Order, Together, Unroll, parse_order
+from fadiff.schedule.constraints import kept
 from fadiff.schedule.ir import Trips
+from fadiff.schedule.selection import Layers, kinds_of
 from fadiff.workload import DIMS
 from search.networks import GEMMINI, NETWORKS, mac, network
 

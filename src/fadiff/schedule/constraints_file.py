@@ -12,21 +12,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from fadiff.errors import FadiffError
 from fadiff.file_kinds import CONSTRAINTS, read_data
 from fadiff.files import FileError, Strict, validate
-from fadiff.schedule.constraints import (
-    Constraint,
-    Constraints,
-    Extent,
-    Factor,
-    Fuse,
-    Layers,
-    Once,
-    Order,
-    Together,
-    Unroll,
-    kept,
-)
+from fadiff.schedule.constraint_kinds import Constraint, Extent, Factor, Fuse, Once, Order, Together, Unroll
+from fadiff.schedule.constraints import Constraints, kept
 from fadiff.schedule.file import TripCount, TripsModel, read_schedule
 from fadiff.schedule.ir import Trips
+from fadiff.schedule.selection import Layers
 
 
 def _listed(value: object) -> object:

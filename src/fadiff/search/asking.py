@@ -8,7 +8,8 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError
-from fadiff.schedule.constraints import Constraint, Constraints, ImpossibleError
+from fadiff.schedule.constraint_kinds import Constraint
+from fadiff.schedule.constraints import Constraints, ImpossibleError
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import Limits
 from fadiff.search.greedy import growing

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 
 from fadiff.schedule.arrays import unpack_mapping
-from fadiff.schedule.constraints import FREE, Constraints, Ranks
+from fadiff.schedule.constraint_kinds import FREE, Ranks
+from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.nest import PLAIN_DIMS, product
 from fadiff.search.space import LOOP_CLASSES, Space, divisors, map_space, settle
 from fadiff.workload.layer import DIMS
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule import Group, Mapping
-    from fadiff.schedule.constraints import Constraint, Together
+    from fadiff.schedule.constraint_kinds import Constraint, Together
     from fadiff.schedule.nest import Nest
     from fadiff.workload import Layer, Workload
 
