@@ -10,6 +10,7 @@ import pytest
 from cli.command import MACHINE, answer, fadiff, refusal, write
 from fadiff.cost import evaluate, load_schedule
 from fadiff.hardware import load_machine, machine_area
+from fadiff.sweeps.rows import alone_in
 
 NETWORK = """
 name: product
@@ -121,3 +122,10 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 def test_a_folder_of_another_question_is_refused(desk: Path, found: dict):
     asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", desk / "out")
     assert "an earlier search of another area_mm2" in refusal(*asked, "-m", "greedy", "--area", "0.04")
+
+
+def test_two_runs_in_one_folder_are_refused(desk: Path, tmp_path: Path):
+    with alone_in(tmp_path / "out"):
+        told = refusal("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", tmp_path / "out", *QUICK)
+    assert told == f"{tmp_path / 'out'}: another run works in this folder: wait for its end, or choose another place"
+    assert not list((tmp_path / "out").iterdir())

@@ -23,6 +23,7 @@ from fadiff.errors import FadiffError
 from fadiff.files import write_text
 from fadiff.hardware import Machine, area_by_node_mm2, machine_to_json, read_space
 from fadiff.report.machine_drawing import area_text
+from fadiff.sweeps.rows import alone_in
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -110,11 +111,12 @@ def codesign(
         if sys.stderr.isatty():
             typer.echo(f"{progress.seconds:6.1f} s  {progress.phase:8} {progress.detail}", err=True)
 
-    design = run(question, settings, output, watch)
-    values = design_values(design)
-    _write(output, design)
-    write_text(output / "design.json", json_module.dumps(values, indent=1) + "\n")
-    write_text(output / "index.html", design_html(design))
+    with alone_in(output):
+        design = run(question, settings, output, watch)
+        values = design_values(design)
+        _write(output, design)
+        write_text(output / "design.json", json_module.dumps(values, indent=1) + "\n")
+        write_text(output / "index.html", design_html(design))
     if trace is not None:
         write_text(trace, _trace_text(design))
     if json:
