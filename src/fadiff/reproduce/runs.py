@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fadiff.search.driver import Result
     from fadiff.sweeps.measure import Progress
     from fadiff.sweeps.rows import Row, TextRow
+    from fadiff.workload import Workload
 
 Job = TypeVar("Job", bound=Hashable)
 
@@ -32,9 +33,9 @@ class Run(NamedTuple):
         return f"{self.model} on {self.hardware}, {self.method}, seed {self.seed}"
 
 
-def result_of(run: Run) -> Result:
-    """Do the search. Interrupted, it is no result."""
-    found = optimize(run.model, run.hardware, method=run.method, budget_seconds=run.budget_s, seed=run.seed)
+def result_of(run: Run, model: Workload | str = "") -> Result:
+    """Do the search, of another network than the one that is named if it is given. Interrupted, it is no result."""
+    found = optimize(model or run.model, run.hardware, method=run.method, budget_seconds=run.budget_s, seed=run.seed)
     if found.stopped == "interrupt":
         raise KeyboardInterrupt
     return found
