@@ -1,6 +1,8 @@
 """Constraints on the command line: files, layers that are kept, refusals, and what is told of them."""
 
 import json
+import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,55 @@ def test_the_summary_lists_what_was_asked_and_what_it_costs(desk: Path):
     assert told["cost_of_constraints"] == pytest.approx(max(one["cost"] for one in told["constraints"]))
     assert told["cost_of_constraints"] > 0
     assert "constraints" not in answer(*greedy(desk))
+
+
+def data_of(page: Path):
+    found = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])["summary"]
+
+
+def test_a_file_and_all_that_read_it_tell_what_was_asked_and_what_it_costs(desk: Path):
+    page, file = desk / "priced.html", desk / "priced.json"
+    asking = *greedy(desk), "--constraints", desk / "asked.yaml", "--price-constraints"
+    told = answer(*asking, "-o", file, "--report", page)
+    schedule = load_schedule(file)
+    assert " --price-constraints " in str(schedule.made_by["command"])
+    priced = schedule.asked
+    assert priced is not None
+    assert [asdict(one) for one in priced.constraints] == told["constraints"]
+    assert priced.cost == told["cost_of_constraints"] > 0
+    costliest = max(priced.constraints, key=lambda one: one.cost or 0.0)
+    sentence = f"{costliest.constraint} costs {costliest.cost:.1%}"
+    shown = data_of(page)
+    assert shown["asked"]["priced"]
+    assert shown["asked"]["constraints"][0] == asdict(costliest)
+    assert sum(sentence in one for one in shown["sentences"]) == 1
+    said = " ".join(fadiff("evaluate", file).output.split())
+    assert sentence in said
+    assert "b -> s is not fused" in said
+    assert answer("evaluate", file)["asked"] == asdict(priced) | {"constraints": told["constraints"]}
+    # A bound leaves it as it is.
+    answer("bound", file, "-b", "1s", "-o", desk / "bounded.json")
+    assert load_schedule(desk / "bounded.json").asked == priced
+
+
+def test_what_is_not_priced_is_listed_without_prices(desk: Path):
+    asked = load_schedule(desk / "tiny.json").asked
+    assert asked is not None
+    assert [(one.constraint, one.cost) for one in asked.constraints] == [
+        ("b: K at cols is 4", None),
+        ("b -> s is not fused", None),
+    ]
+    said = fadiff("evaluate", desk / "tiny.json").output
+    assert "b: K at cols is 4" in said
+    assert "costs" not in said
+    fadiff(*greedy(desk), "-o", desk / "free.json")
+    assert "asked" not in json.loads((desk / "free.json").read_text(encoding="utf-8"))
+    assert answer("evaluate", desk / "free.json")["asked"] is None
+    # From a schedule that was constrained, a search without constraints asks nothing.
+    fadiff(*greedy(desk), "--start", desk / "tiny.json", "-o", desk / "free.json")
+    assert load_schedule(desk / "free.json").asked is None
 
 
 def test_a_bound_says_of_which_schedules_it_speaks(desk: Path):

@@ -1,10 +1,12 @@
 """A schedule in a notebook."""
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from examples import FIRST, second
 from fadiff.cost.evaluate import evaluate
 from fadiff.report.notebook import schedule_html
+from fadiff.schedule.asked import Asked, AskedOne
 from fadiff.schedule.file import read_schedule
 from schedule.toys import conv, on, schedule
 
@@ -40,6 +42,12 @@ def test_names_are_escaped():
     for sign in ("<b>", "<i>", "<u>"):
         assert sign not in html
     assert ElementTree.fromstring(html) is not None
+
+
+def test_constraints_are_told():
+    asked = Asked((AskedOne("conv1 -> conv2 is fused", 0.25),), 0.25)
+    html = schedule_html(replace(schedule(conv("a")), asked=asked))
+    assert "Constrained: 25.0% above the best that was found without constraints: conv1 -&gt; conv2 is fused" in html
 
 
 def test_energy_is_told_by_the_machines_own_memories():

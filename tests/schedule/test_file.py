@@ -1,8 +1,10 @@
 """Schedule files: strict on load, the same bytes on every write, whole or not there at all."""
 
+import doctest
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +15,8 @@ from fadiff.cost.checked import load_schedule, save_schedule
 from fadiff.cost.evaluate import evaluate
 from fadiff.errors import FadiffError
 from fadiff.files import FileError
-from fadiff.schedule import Group, Mapping, Schedule, ScheduleError, Trips
+from fadiff.schedule import Group, Mapping, Schedule, ScheduleError, Trips, asked
+from fadiff.schedule.asked import Asked, AskedOne
 from fadiff.schedule.file import write_schedule
 from fadiff.workload import Dims
 
@@ -279,6 +282,61 @@ def test_a_file_may_leave_its_cost_to_the_model(tmp_path):
     del data["cost"]
     (tmp_path / "free.json").write_text(json.dumps(data))
     assert load_schedule(tmp_path / "free.json") == load_schedule(RESIDUAL)
+
+
+# What was asked of it.
+
+UNPRICED = Asked.of(["a: K at cols is 4", "a -> b is fused"])
+PRICED = Asked((AskedOne("a: K at cols is 4", 0.25), AskedOne("a -> b is fused", 0.0)), 0.5, "energy")
+
+
+def test_examples_in_docstrings_run():
+    failed, tried = doctest.testmod(asked)
+    assert tried > 0
+    assert failed == 0
+
+
+@pytest.mark.parametrize("told", [UNPRICED, PRICED])
+def test_a_file_keeps_what_was_asked_of_its_schedule(tmp_path, told):
+    free, path, again = tmp_path / "free.json", tmp_path / "asked.json", tmp_path / "again.json"
+    save_schedule(free, load_schedule(RESIDUAL))
+    save_schedule(path, replace(load_schedule(RESIDUAL), asked=told))
+    loaded = load_schedule(path)
+    assert loaded.asked == told
+    save_schedule(again, loaded)
+    assert again.read_bytes() == path.read_bytes()
+    written = json.loads(path.read_text())
+    listed = written.pop("asked")
+    assert written == json.loads(free.read_text())
+    assert [one["constraint"] for one in listed["constraints"]] == ["a: K at cols is 4", "a -> b is fused"]
+    assert ("cost" in listed, "objective" in listed) == (told is PRICED, told is PRICED)
+    save_schedule(again, replace(loaded, asked=None))
+    assert again.read_bytes() == free.read_bytes()
+
+
+ONE = {"constraint": "a -> b is fused"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ({"constraints": []}, "asked.constraints: list should have at least 1 item"),
+        ({"constraints": ["a -> b is fused"]}, "asked.constraints.0: "),
+        ({"constraints": [{"constraint": ""}]}, "asked.constraints.0.constraint: string should have at least 1 char"),
+        ({"constraints": [ONE], "price": 1.0}, "asked.price: this key is unknown: remove it or correct its spelling"),
+        ({"constraints": [ONE | {"cost": -1.0}], "cost": 0.5}, "asked.constraints.0.cost: input should be greater"),
+        (
+            {"constraints": [ONE], "cost": 0.5},
+            "asked.constraints.0: it has no cost, but all together have: give the cost of all and of each, or of none",
+        ),
+        (
+            {"constraints": [ONE, ONE | {"cost": 0.5}]},
+            "asked.constraints.1: it has a cost, but all together have none: give the cost of all and of each, or of",
+        ),
+    ],
+)
+def test_what_was_asked_is_refused_where_it_says_nothing(refusal, stated, told):
+    assert refusal(edited(("asked",), stated)).startswith(told)
 
 
 def test_what_is_written_without_a_check_is_checked_on_load(tmp_path):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from fadiff.cost import evaluate
+from fadiff.schedule.asked import Asked
 from fadiff.schedule.naming import LONGEST_FACT, LONGEST_NAME, short_named
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
@@ -18,7 +19,9 @@ def long_named():
     nodes = tuple(replace(node, name=f"{LONG}{node.name}") for node in GEMMINI.nodes)
     machine = replace(GEMMINI, name=LONG, nodes=nodes)
     schedule = greedy(replace(workload, name=LONG), machine)
-    return replace(schedule, groups=(replace(group("s"), layers=(a, b, "s")),), made_by={"command": LONG, "seed": 3})
+    groups = (replace(group("s"), layers=(a, b, "s")),)
+    asked = Asked.of([f"{a} -> {b} is fused"])
+    return replace(schedule, groups=groups, made_by={"command": LONG, "seed": 3}, asked=asked)
 
 
 def test_every_name_is_cut_and_layers_stay_different():
@@ -30,6 +33,7 @@ def test_every_name_is_cut_and_layers_stay_different():
     assert len(set(nodes)) == len(nodes)
     assert len(short.made_by["command"]) == LONGEST_FACT
     assert short.made_by["seed"] == 3
+    assert [len(one.constraint) for one in short.asked.constraints] == [LONGEST_FACT]
 
 
 def test_the_schedule_is_the_same_but_for_names():

@@ -210,7 +210,7 @@ def test_one_that_cannot_be_kept_is_told_alone():
 
 
 def test_what_constraints_cost_is_told():
-    from fadiff.search.asking import constraint_costs
+    from fadiff.search.asking import priced
 
     told = {"mapping": [{"layers": "c", "factors": {"DRAM": {"K": 6}}, "unroll": {"cols": "K"}}]}
     asked = load_constraints(told)
@@ -218,16 +218,16 @@ def test_what_constraints_cost_is_told():
     def search(left):
         return evaluate(greedy(CHAIN, CHIP, constraints=left))
 
-    costs = constraint_costs(search(asked), asked, search)
+    costs = priced(search(asked), asked, search)
     free = evaluate(greedy(CHAIN, CHIP)).edp_uj_cycles
-    assert costs.all == pytest.approx(search(asked).edp_uj_cycles / free - 1)
-    assert [(str(one), share > 0) for one, share in costs.each] == [
+    assert costs.cost == pytest.approx(search(asked).edp_uj_cycles / free - 1)
+    assert [(one.constraint, one.cost > 0) for one in costs.constraints] == [
         ("c: K at DRAM is 6", True),
         ("c: cols unrolls only K", False),
     ]
     assert str(costs) == (
-        f"constrained: {costs.all:.1%} above the best that was found without constraints: "
-        f"c: K at DRAM is 6 costs {costs.all:.1%}"
+        f"Constrained: {costs.cost:.1%} above the best that was found without constraints: "
+        f"c: K at DRAM is 6 costs {costs.cost:.1%}."
     )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
     from fadiff.cost.flows import Action, Flow
     from fadiff.schedule import Group
+    from fadiff.schedule.asked import Asked
     from fadiff.schedule.ir import LowerBound
     from fadiff.workload.coverage import Coverage
 
@@ -126,6 +127,8 @@ class Breakdown:
     layers: tuple[LayerCost, ...]
     bound: LowerBound | None
     """What no schedule of the network on the machine undercuts, as far as that was proven."""
+    asked: Asked | None
+    """The constraints under which the schedule was made, if there were any."""
     coverage: Coverage
     """How much of the network all this is about."""
 
@@ -188,6 +191,7 @@ def breakdown(evaluation: Evaluation) -> Breakdown:
         groups=tuple(_group(group, [of_layer[name] for name in group.layers], moved) for group in schedule.groups),
         layers=layers,
         bound=schedule.bound,
+        asked=schedule.asked,
         coverage=schedule.workload.coverage,
     )
 

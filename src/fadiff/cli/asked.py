@@ -1,13 +1,15 @@
 """Options that ask something of schedules: files of constraints, and layers that are kept as they are."""
 
+from collections.abc import Mapping as MappingOf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.console import Console
 
-from fadiff.cli.tables import percent, table
+from fadiff.cli.tables import cut, percent, table
 from fadiff.errors import FadiffError
+from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints import Constraints, kept
 from fadiff.schedule.constraints_file import load_constraints
 from fadiff.schedule.file import read_schedule
@@ -15,7 +17,6 @@ from fadiff.schedule.ir import LowerBound
 
 if TYPE_CHECKING:
     from fadiff.hardware import Machine
-    from fadiff.search.asking import ConstraintCosts
     from fadiff.workload import Workload
 
 ConstraintsFile = Annotated[
@@ -62,36 +63,41 @@ def read_asked(constraints: Path | None, keep: Path | None, layers: str | None) 
     return asked + kept(read_schedule(keep)[0], names)
 
 
-def told_constraints(
-    workload: "Workload", machine: "Machine", asked: Constraints, bound: LowerBound | None
-) -> dict[str, str]:
-    """Every constraint, and whether the bound takes it into account; there is none without constraints."""
-    if not asked:
+def in_bound(workload: "Workload", machine: "Machine", asked: Constraints, bound: LowerBound | None) -> dict[str, str]:
+    """Whether a bound takes each constraint into account; empty where there is none."""
+    if not asked or bound is None:
         return {}
     from fadiff.search.restrictions import Restrictions
 
     restrictions = Restrictions(workload, machine, asked)
-    return {str(one): "" if bound is None else IN_BOUND[restrictions.told_by_bound(one)] for one in asked.given}
+    return {str(one): IN_BOUND[restrictions.told_by_bound(one)] for one in asked.given}
 
 
-def constraints_table(told: dict[str, str], costs: "ConstraintCosts | None" = None, *, proven: bool = True) -> Table:
-    """What was asked: in the bound or not, and what it costs."""
-    columns = ("constraint", *(["in the bound"] if proven else []), *(["costs at least"] if costs is not None else []))
+def print_asked(out: Console, asked: Asked | None, counts: MappingOf[str, str] = {}) -> None:
+    """What was asked, in the bound or not, and what it costs; nothing where nothing was asked."""
+    if asked is None:
+        return
+    priced = asked.cost is not None
+    columns = ("constraint", *(["in the bound"] if counts else []), *(["costs at least"] if priced else []))
     made = table("Asked of the schedule", columns, wide=1)
-    shares = {} if costs is None else {str(one): percent(share) for one, share in costs.each}
-    for one, counts in told.items():
-        made.add_row(one, *([counts] if proven else []), *([shares[one]] if one in shares else []))
-    return made
+    for one in asked.constraints:
+        counted = [counts[one.constraint]] if counts else []
+        made.add_row(one.constraint, *counted, *([] if one.cost is None else [percent(one.cost)]))
+    out.print(made)
+    if priced:
+        out.print(cut(str(asked)))
 
 
-def constraints_json(told: dict[str, str], costs: "ConstraintCosts | None" = None) -> dict[str, Any]:
+def asked_json(asked: Asked | None, counts: MappingOf[str, str] = {}) -> dict[str, Any]:
     """The same for programs; nothing where nothing was asked."""
-    shares = {} if costs is None else {str(one): share for one, share in costs.each}
-    listed = [
-        {"constraint": one, **({"in_bound": counts} if counts else {}), **({"cost": shares[one]} if shares else {})}
-        for one, counts in told.items()
+    if asked is None:
+        return {}
+    listed: list[dict[str, Any]] = [
+        {
+            "constraint": one.constraint,
+            **({"in_bound": counts[one.constraint]} if counts else {}),
+            **({} if one.cost is None else {"cost": one.cost}),
+        }
+        for one in asked.constraints
     ]
-    made: dict[str, Any] = {"constraints": listed} if told else {}
-    if costs is not None:
-        made["cost_of_constraints"] = costs.all
-    return made
+    return {"constraints": listed, **({} if asked.cost is None else {"cost_of_constraints": asked.cost})}

@@ -14,10 +14,10 @@ from fadiff.cli.asked import (
     ConstraintsFile,
     KeptLayers,
     KeptSchedule,
-    constraints_json,
-    constraints_table,
+    asked_json,
+    in_bound,
+    print_asked,
     read_asked,
-    told_constraints,
 )
 from fadiff.cli.coverage import Strict, coverage_json, refuse_gaps
 from fadiff.cli.errors import check_outputs
@@ -27,6 +27,7 @@ from fadiff.cli.tables import console, facts, microjoules, percent, print_json, 
 from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.file_kinds import SCHEDULE, kind_of_file
+from fadiff.schedule.asked import Asked
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -138,17 +139,16 @@ def bound(
             proven = prove(near, seconds, wanted, gap / 100, watch=watch, **asked)
         except KeyboardInterrupt:
             raise _unproven(near, output) from None
-    told = told_constraints(schedule.workload, schedule.machine, asked_for, proven.least)
+    told = Asked.of(asked_for.given), in_bound(schedule.workload, schedule.machine, asked_for, proven.least)
     if output is not None:
         save_schedule(output, replace(schedule, bound=proven.least))
     if json:
-        print_json(_document(proven, near, wanted) | constraints_json(told))
+        print_json(_document(proven, near, wanted) | asked_json(*told))
         return
     out = console()
     out.print(_facts(proven, near, wanted))
     out.print(_losses(proven, "EDP" if wanted in STATED else wanted.name))
-    if told:
-        out.print(constraints_table(told))
+    print_asked(out, *told)
     if output is not None:
         out.print(f"Written to {output}, the bound with it.")
 

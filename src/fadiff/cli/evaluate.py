@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fadiff.analysis.breakdown import Breakdown, breakdown
+from fadiff.cli.asked import print_asked
 from fadiff.cli.networks import Json
 from fadiff.cli.summary import groups_table, layer_tables, totals_table
 from fadiff.cli.tables import console, print_json
@@ -46,6 +47,7 @@ def evaluate(
     out = console()
     out.print(totals_table(costs))
     out.print(groups_table(costs))
+    print_asked(out, costs.asked)
     if layers:
         for made in layer_tables(costs, network_order=network_order):
             out.print(made)

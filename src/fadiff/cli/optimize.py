@@ -19,10 +19,10 @@ from fadiff.cli.asked import (
     KeptLayers,
     KeptSchedule,
     PriceConstraints,
-    constraints_json,
-    constraints_table,
+    asked_json,
+    in_bound,
+    print_asked,
     read_asked,
-    told_constraints,
 )
 from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.errors import check_outputs
@@ -136,7 +136,7 @@ def optimize(
       fadiff optimize my-network.onnx --shape input=1x3x224x224 -o mine.json
     """
     from fadiff.cli.live import LiveDisplay
-    from fadiff.search.asking import ConstraintCosts, constraint_costs
+    from fadiff.search.asking import priced
     from fadiff.search.driver import Limits
     from fadiff.search.objective import EDP, STATED, Objective
     from fadiff.search.optimize import ALIASES, PROVEN_METHODS, UNFUSED_METHODS, find_method, parse_duration
@@ -171,11 +171,11 @@ def optimize(
         proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped != "interrupt"
         asked_of = {"exact_factors": exact_factors, "constraints": asked_for}
         proven = _proven(result, seconds, wanted, display, asked_of) if proves else None
-    costs_of: ConstraintCosts | None = None
-    if price_constraints and asked_for:
+    asked_of_it, pricing = result.schedule.asked, price_constraints and bool(asked_for)
+    if pricing:
         again: Any = {"method": method, "seed": seed, "objective": wanted}
         again |= {"limits": limits, "exact_factors": exact_factors, "start": begin}
-        costs_of = constraint_costs(
+        asked_of_it = priced(
             result.best,
             asked_for,
             lambda left: run(workload, machine, budget_seconds=seconds, constraints=left, **again).best,
@@ -194,10 +194,11 @@ def optimize(
     files = (("start", start), ("constraints", constraints), ("keep", keep), ("layers", layers))
     asked |= {option: str(given) for option, given in files if given is not None}
     sizes = (("shape", shape), ("dim", dim), ("value", value))
-    told_asked = told_constraints(workload, machine, asked_for, bound)
-    flags = [*(["--unfold"] if unfold else []), *(["--exact-factors"] if exact_factors else [])]
+    counts = in_bound(workload, machine, asked_for, bound)
+    switches = {"--unfold": unfold, "--exact-factors": exact_factors, "--price-constraints": pricing}
+    flags = [switch for switch, on in switches.items() if on]
     made_by = {**result.schedule.made_by, "command": command_line("optimize", [model, *flags], asked, sizes)}
-    schedule = replace(result.schedule, made_by=made_by, bound=bound)
+    schedule = replace(result.schedule, made_by=made_by, bound=bound, asked=asked_of_it)
     best = evaluate(schedule) if output is None else save_schedule(output, schedule)
     steps = _trace_text(result.trace, made_by)
     if trace is not None:
@@ -206,11 +207,12 @@ def optimize(
         write_report(report, evaluate(short_named(best.schedule)), trace=parse_trace(steps, "the trace"))
     carried = None if result.carried is None else result.carried.told(str(start))
     costs = breakdown(best)
-    priced = result.stopped == "done"
-    reasons = _boundaries(best, wanted, asked_for, priced=priced) if method not in UNFUSED_METHODS else []
+    reasons = (
+        _boundaries(best, wanted, asked_for, priced=result.stopped == "done") if method not in UNFUSED_METHODS else []
+    )
     if json:
         summary = asdict(costs)
-        del summary["layers"]
+        del summary["layers"], summary["asked"]
         compared = {"greedy": _cost_json(result.greedy), "unfused": _cost_json(result.unfused)}
         if result.unfused.schedule.fused_edges:
             del compared["unfused"]
@@ -219,7 +221,7 @@ def optimize(
         made |= {} if gap_within is None else {"gap_within_limits": gap_within}
         made |= {} if gap is None else {"objective": wanted.name, "gap_of_objective": gap}
         made["edges_fused"] = len(best.schedule.fused_edges)
-        made |= constraints_json(told_asked, costs_of)
+        made |= asked_json(asked_of_it, counts)
         made |= {"compared_with": compared, "not_fused": reasons, "seconds": result.seconds, "stopped": result.stopped}
         made |= {} if carried is None else {"start": carried}
         made |= {"left_out": result.left_out} if result.left_out else {}
@@ -234,10 +236,7 @@ def optimize(
         out.print(groups_table(costs))
     if reasons:
         out.print(_reasons_table(reasons))
-    if told_asked:
-        out.print(constraints_table(told_asked, costs_of, proven=bound is not None))
-        if costs_of is not None:
-            out.print(f"{str(costs_of)[:1].upper()}{str(costs_of)[1:]}.")
+    print_asked(out, asked_of_it, counts)
     if gap_within is not None:
         out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({wanted.name}).")
     elif gap is not None:

@@ -21,7 +21,7 @@ def layers_alone(schedule: Schedule) -> tuple[Schedule, list[Remark]]:
     examined = Examined(schedule)
     mappings = {layer.name: _alone(examined, layer, mapping) for layer, mapping in examined.mapped()}
     groups = tuple(Group((name,)) for group in schedule.groups for name in group.layers)
-    apart = replace(schedule, groups=groups, mappings=mappings, bound=None)
+    apart = replace(schedule, groups=groups, mappings=mappings, bound=None, asked=None)
     remarks = [*_of_machine(schedule), *(found for layer in schedule.layers for found in _of_layer(schedule, layer))]
     for violation in violations(apart):
         for name in violation.layers:

@@ -61,6 +61,7 @@ def _facts(schedule: Schedule) -> list[tuple[str, str]]:
         ("MAC utilization", f"{totals.utilization:.1%}"),
         ("layers", f"{len(costs.layers)} in {len(costs.groups)} groups; {fused} of {tensors} tensors stay on chip"),
         *([("made by", made_by)] if made_by else []),
+        *([] if schedule.asked is None else [("constraints", str(schedule.asked))]),
     ]
 
 

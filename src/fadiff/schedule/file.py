@@ -17,6 +17,7 @@ from fadiff.files import FileError, Strict, validate, write_text
 from fadiff.hardware import Machine
 from fadiff.hardware.gemmini import GemminiModel
 from fadiff.hardware.machine_json import MachineModel, machine_to_json
+from fadiff.schedule.asked import Asked, AskedOne
 from fadiff.schedule.ir import DEFAULT_ORDER, Group, LowerBound, Mapping, Schedule, ScheduleError, Trips
 from fadiff.workload import Dims
 from fadiff.workload.file import DimsModel, WorkloadModel, dims_to_json, workload_to_json
@@ -26,6 +27,8 @@ FORMAT = "fadiff-schedule/2"
 FIRST_FORMAT = "fadiff-schedule/1"
 
 TripCount = Annotated[int, Field(gt=0, le=MAX_SIZE)]
+CostShare = Annotated[float, Field(gt=-1)]
+"""cost / other cost - 1; below 0 where the other one keeps limits that this one does not."""
 
 
 class TripsModel(Strict):
@@ -77,6 +80,31 @@ class StatedBound(Strict):
     def value(self) -> LowerBound:
         """The checked value."""
         return LowerBound(self.energy_pj, self.cycles, self.edp_uj_cycles, self.exact_factors, tuple(self.among))
+
+
+class AskedOneModel(Strict):
+    """A constraint under which a schedule was made, and what it costs."""
+
+    constraint: str = Field(min_length=1)
+    cost: CostShare | None = None
+
+
+class AskedModel(Strict):
+    """All constraints under which a schedule was made; their sentences are taken as they are."""
+
+    constraints: list[AskedOneModel] = Field(min_length=1)
+    cost: CostShare | None = None
+    objective: str = Field(default="edp", min_length=1)
+
+    def value(self) -> Asked:
+        """The checked value."""
+        priced = self.cost is not None
+        for i, one in enumerate(self.constraints):
+            if (one.cost is not None) != priced:
+                told = "has no cost, but all together have" if priced else "has a cost, but all together have none"
+                raise FileError(f"asked.constraints.{i}: it {told}: give the cost of all and of each, or of none")
+        each = tuple(AskedOne(one.constraint, one.cost) for one in self.constraints)
+        return Asked(each, self.cost, self.objective)
 
 
 class MappingModel(Strict):
@@ -132,6 +160,7 @@ class _ScheduleModel(Strict, Generic[OfMachine, OfMapping]):
     mappings: dict[str, OfMapping]
     cost: StatedCost | None = None
     bound: StatedBound | None = None
+    asked: AskedModel | None = None
     made_by: dict[str, str | int] = Field(default={})
 
     def value(self) -> Schedule:
@@ -140,7 +169,8 @@ class _ScheduleModel(Strict, Generic[OfMachine, OfMapping]):
         mappings = {name: given.value(machine, f"mappings.{name}") for name, given in self.mappings.items()}
         groups = tuple(group.value() for group in self.groups)
         bound = None if self.bound is None else self.bound.value()
-        return Schedule(self.workload.value(), machine, groups, mappings, self.made_by, bound)
+        asked = None if self.asked is None else self.asked.value()
+        return Schedule(self.workload.value(), machine, groups, mappings, self.made_by, bound, asked)
 
 
 class ScheduleModel(_ScheduleModel[MachineModel, MappingModel]):
@@ -200,6 +230,7 @@ def schedule_to_json(schedule: Schedule, cost: StatedCost) -> dict[str, Any]:
             if schedule.bound is None
             else {"bound": StatedBound.of(schedule.bound).model_dump(exclude_defaults=True)}
         ),
+        **({} if schedule.asked is None else {"asked": _asked_to_json(schedule.asked)}),
         "made_by": dict(schedule.made_by),
     }
 
@@ -209,6 +240,7 @@ def write_schedule(path: Path, schedule: Schedule, cost: StatedCost) -> None:
     data = schedule_to_json(schedule, cost)
     lists = [(data["workload"], "layers"), (data["hardware"], "nodes"), (data, "groups")]
     lists += [(data["workload"], key) for key in ("not_modelled", "notes") if key in data["workload"]]
+    lists += [(data["asked"], "constraints")] if "asked" in data else []
     lines = {id(holder[key]): ",\n  ".join(map(json.dumps, holder[key])) for holder, key in lists}
     mappings = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(mapping)}" for name, mapping in data["mappings"].items())
 
@@ -221,6 +253,11 @@ def write_schedule(path: Path, schedule: Schedule, cost: StatedCost) -> None:
         return f"{{\n  {mappings}}}" if value is data["mappings"] else json.dumps(value)
 
     write_text(path, "{" + ",\n ".join(f"{json.dumps(key)}: {told(value)}" for key, value in data.items()) + "}\n")
+
+
+def _asked_to_json(asked: Asked) -> dict[str, Any]:
+    each = {"constraints": [asdict(one) for one in asked.constraints]}
+    return AskedModel.model_validate(asdict(asked) | each).model_dump(exclude_defaults=True)
 
 
 def _group_to_json(group: Group) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from fadiff.errors import FadiffError
 from fadiff.hardware import Machine
+from fadiff.schedule.asked import Asked
 from fadiff.workload import Dims, Edge, Layer, Workload
 
 DEFAULT_ORDER = "GNPQKCRS"
@@ -161,6 +162,8 @@ class Schedule:
     made_by: MappingOf[str, str | int] = field(default_factory=dict[str, str | int])
     bound: LowerBound | None = field(default=None, compare=False)
     """What is proven of every schedule of the workload on the machine."""
+    asked: Asked | None = field(default=None, compare=False)
+    """The constraints under which it was made, if there were any."""
     is_excerpt: bool = False
     """Whether the groups are only some of those that run the workload: the other layers run elsewhere."""
 

@@ -17,10 +17,15 @@ LONGEST_NAME, LONGEST_FACT = 200, 1000
 
 
 def short_named(schedule: Schedule) -> Schedule:
-    """The same schedule with the middle of very long names left out: of layers, nodes, network, machine and maker."""
+    """The same schedule with the middle of very long texts left out: names, what made it, what was asked of it."""
     workload, machine = schedule.workload, schedule.machine
     layers, nodes = _short(layer.name for layer in workload.layers), _short(node.name for node in machine.nodes)
     told = [workload.name, machine.name, *layers, *nodes, *map(str, schedule.made_by.values())]
+    told += (
+        []
+        if schedule.asked is None
+        else [schedule.asked.objective, *(o.constraint for o in schedule.asked.constraints)]
+    )
     if max(map(len, told)) <= LONGEST_NAME:
         return schedule
     renamed: list[Layer] = []
@@ -36,6 +41,7 @@ def short_named(schedule: Schedule) -> Schedule:
         groups=tuple(replace(group, layers=tuple(layers[name] for name in group.layers)) for group in schedule.groups),
         mappings={layers[name]: mapping for name, mapping in schedule.mappings.items()},
         made_by={key: shorten(said, LONGEST_FACT) if isinstance(said, str) else said for key, said in facts},
+        asked=None if schedule.asked is None else schedule.asked.shortened(LONGEST_FACT),
     )
 
 

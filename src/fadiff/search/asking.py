@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from math import exp
 from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError
-from fadiff.schedule.constraint_kinds import Constraint
+from fadiff.schedule.asked import Asked, AskedOne
 from fadiff.schedule.constraints import Constraints, ImpossibleError
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import Limits
@@ -60,30 +59,14 @@ def _problem(workload: Workload, machine: Machine, constraints: Constraints, *, 
     return next(iter([*map(str, violations(schedule)), *constraints.broken(schedule)]), None)
 
 
-@dataclass(frozen=True)
-class ConstraintCosts:
-    """What constraints cost, in the objective: shares of what is reached without them."""
-
-    free: Evaluation
-    """The best schedule that was found without any constraint."""
-    all: float
-    each: tuple[tuple[Constraint, float], ...]
-    """What was gained where one is left out and the others are kept, the largest first: these need not add up."""
-
-    def __str__(self) -> str:
-        costly = [f"{one} costs {share:.1%}" for one, share in self.each if share >= 5e-4]
-        told = "; ".join(costly) if costly else "no constraint on its own"
-        return f"constrained: {self.all:.1%} above the best that was found without constraints: {told}"
-
-
-def constraint_costs(
+def priced(
     best: Evaluation,
     constraints: Constraints,
     search: Callable[[Constraints], Evaluation],
     objective: Objective = EDP,
     limits: Limits = Limits(),
-) -> ConstraintCosts:
-    """What constraints cost a schedule that keeps them, by searches without all of them and without each.
+) -> Asked:
+    """Constraints with what they cost a schedule that keeps them, by searches without all of them and without each.
 
     The schedule keeps what is left of them too, so none of these can be worse; a longer search may tell more.
     """
@@ -99,5 +82,5 @@ def constraint_costs(
     free = best
     for found in (*without, *((search(Constraints()),) if len(given) > 1 else ())):
         free = better(free, found)
-    ranked = sorted(zip(given, map(above, without), strict=True), key=lambda pair: -pair[1])
-    return ConstraintCosts(free, above(free), tuple(ranked))
+    each = (AskedOne(str(one), above(found)) for one, found in zip(given, without, strict=True))
+    return Asked(tuple(each), above(free), objective.name)

@@ -18,6 +18,7 @@ import numpy as np
 
 from fadiff.errors import FadiffError
 from fadiff.schedule import Group, Schedule
+from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints import Constraints, ImpossibleError
 from fadiff.search.exact.asked import in_order, joined_groups
 from fadiff.search.exact.assemble import to_mapping
@@ -86,9 +87,11 @@ def growing(
     different = list(dict.fromkeys(conditions.values()))
     found: dict[Condition, Mapping] = {}
 
+    asked = Asked.of(constraints.given)
+
     def schedule() -> Schedule:
         mappings = fused | {name: found[condition] for name, condition in conditions.items()}
-        return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"})
+        return Schedule(workload, machine, groups, mappings, made_by={"method": "greedy"}, asked=asked)
 
     for at in range(0, len(different), COARSE_AT_ONCE):
         found |= _coarse(task, different[at : at + COARSE_AT_ONCE])

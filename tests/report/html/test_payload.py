@@ -1,7 +1,7 @@
 """The data of the page: complete, and consistent with the costs."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from fadiff.report.html.payload import payload
 from fadiff.report.html.summary import sentences
 from fadiff.report.layout import graph_of
 from fadiff.report.palette import group_colours
+from fadiff.schedule.asked import Asked, AskedOne
 from fadiff.schedule.file import read_schedule
 from report.html.samples import cores, large, long, rivals, trace, what_if, why_not
 from report.plans import plain
@@ -145,6 +146,24 @@ def test_the_summary_says_what_the_schedule_does():
     assert "of the time." in first
     assert second.startswith("Its EDP is ")
     assert "below that of the best schedule found without fusion" in second
+
+
+def test_the_summary_lists_the_costliest_constraints_and_counts_the_others():
+    each = tuple(AskedOne(f"c{i}: cols unrolls only K", i / 100) for i in range(25))
+    told = data_of(replace(large(), asked=Asked(each, 0.5)))["summary"]
+    assert [one["cost"] for one in told["asked"]["constraints"]] == [i / 100 for i in range(24, 4, -1)]
+    assert (told["asked"]["priced"], told["asked"]["more"]) == (True, 5)
+    assert told["sentences"][-1] == (
+        "Constrained: 50.0% above the best that was found without constraints: c24: cols unrolls only K costs 24.0%; "
+        "c23: cols unrolls only K costs 23.0%; c22: cols unrolls only K costs 22.0%; c21: cols unrolls only K costs "
+        "21.0%; c20: cols unrolls only K costs 20.0%; 19 more cost less each."
+    )
+    told = data_of(replace(large(), asked=Asked.of(["c1 is kept as it is", "c1 runs on its own"])))["summary"]
+    assert told["sentences"][-1] == "Made under 2 constraints."
+    assert not told["asked"]["priced"]
+    told = data_of(replace(large(), asked=Asked.of(["c1 runs on its own"])), rivals=rivals(large()))["summary"]
+    assert told["sentences"][1].endswith("the greedy heuristic, which need not keep the constraints.")
+    assert data_of(large())["summary"]["asked"] is None
 
 
 def test_the_summary_of_an_unfused_schedule_does_not_praise_it():

@@ -19,9 +19,12 @@ from fadiff.workload.names import shorten
 if TYPE_CHECKING:
     from fadiff.analysis.breakdown import Breakdown
     from fadiff.hardware import Machine
+    from fadiff.schedule.asked import Asked
     from fadiff.workload import Workload
 
 Facts = list[tuple[str, str]]
+MOST_CONSTRAINTS = 20
+"""That the page lists: a schedule that keeps layers of another one has several of each layer."""
 NAME_CHARACTERS = 60
 """Of a layer's name in a sentence."""
 
@@ -50,6 +53,7 @@ def summary_values(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Ri
         },
         "nodes": [line._asdict() for line in machine_lines(schedule.machine)],
         "made_by": costs.made_by,
+        "asked": None if costs.asked is None else _asked(costs.asked),
     }
 
 
@@ -76,12 +80,15 @@ def sentences(evaluation: Evaluation, costs: Breakdown, rivals: Sequence[Rival])
     goes += f" {_idle(costs)}" if costs.totals.idle_share >= TELLING else ""
     mine = evaluation.edp_uj_cycles
     against = [_against(mine, rival.evaluation.edp_uj_cycles, f"of {rival.whose}") for rival in rivals]
-    told = [f"Its EDP is {', and '.join(against)}."] if against else []
+    apart = "" if costs.asked is None else ", which need not keep the constraints"
+    told = [f"Its EDP is {', and '.join(against)}{apart}."] if against else []
     if costs.gaps:
         told.append(
             f"No {'schedule' if costs.bound is None else costs.bound.meant} has an EDP that is lower by more than "
             f"{_lower(costs.gaps['edp']):.1%}: that is proven."
         )
+    if costs.asked is not None:
+        told.append(str(costs.asked))
     if evaluation.schedule.workload.not_modelled:
         told.append(f"Not modelled: {evaluation.schedule.workload.coverage.told}.")
     return [f"{does} {goes}", *timed, *told]
@@ -148,6 +155,15 @@ def _machine(machine: Machine) -> Facts:
         ("bits", f"W {bits.W}, I {bits.I}, O {bits.O}, sums {bits.sums}"),
         ("rules", ", ".join(rules)),
     ]
+
+
+def _asked(asked: Asked) -> dict[str, Any]:
+    """Constraints for a table, the costliest first, and how many more there are."""
+    return {
+        "priced": asked.cost is not None,
+        "constraints": [asdict(one) for one in asked.ranked[:MOST_CONSTRAINTS]],
+        "more": max(0, len(asked.constraints) - MOST_CONSTRAINTS),
+    }
 
 
 def _maker(made_by: dict[str, str | int]) -> Facts:

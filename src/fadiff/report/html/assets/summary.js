@@ -44,11 +44,29 @@ function showSummary() {
           scrolling(machineTable(summary.nodes), "Nodes of the machine"),
         ),
       ),
+      summary.asked && askedOf(summary.asked),
       made.command && h("p", { class: "command" }, made.command),
       dataTable("Against its rivals", numbers, "Table of totals"),
     ),
   );
 }
+
+/* The constraints under which the schedule was made, and what each costs where that was priced. */
+const askedOf = ({ constraints, priced, more }) => [
+  h("h3", null, "Asked of it"),
+  scrolling(
+    table(
+      [
+        { title: "Constraint", of: (one) => one.constraint, head: true },
+        ...(priced ? [{ title: "Costs at least", of: (one) => percent(one.cost), n: true }] : []),
+      ],
+      constraints,
+      { class: "wide" },
+    ),
+    "Constraints",
+  ),
+  more > 0 && h("p", null, `And ${exact(more)} more: fadiff evaluate lists them all.`),
+];
 
 /* Columns of a machine that states its clock. */
 const CLOCKED = [
