@@ -17,9 +17,11 @@ from fadiff.schedule.file import StatedCost
 from fadiff.schedule.nest import Nest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Float
 
-    from fadiff.schedule import Schedule
+    from fadiff.schedule import Group, Schedule
 
 COMPUTE = "compute"
 """The roofline term of the multipliers; the others bear the names of memories, and of the vector unit."""
@@ -110,6 +112,23 @@ class Evaluation:
         """Share of the multipliers' time that does work."""
         macs = sum(layer.macs * layer.repeat for layer in self.schedule.layers)
         return macs / (self.cycles * self.schedule.machine.peak_macs) if self.cycles else 0.0
+
+    def excerpt(self, groups: Sequence[Group]) -> Evaluation:
+        """Some groups of the schedule and what they cost: nothing is priced again."""
+        schedule = self.schedule.excerpt(groups)
+        inside = schedule.group_of
+        mine = np.array([layer.name in inside for layer in self.schedule.layers])
+        energy_pj, cycles = self.layer_energy_pj[mine], self.layer_cycles[mine]
+        repeat = self.repeat[mine]
+        return Evaluation(
+            schedule=schedule,
+            words=self.words[:, mine],
+            terms=self.terms[:, mine],
+            layer_cycles=cycles,
+            layer_energy_pj=energy_pj,
+            energy_pj=float(np.sum(energy_pj * repeat)),
+            cycles=float(np.sum(cycles * repeat)),
+        )
 
     def stated(self) -> StatedCost:
         """The cost as a schedule file states it."""

@@ -176,7 +176,9 @@ def _stepped(factors: Array, moves: Moves, nodes: Array) -> Array:
     """Factors ``[nodes, ..., moves, rows]`` after what each move does at its nodes."""
     xp = namespace(factors)
     grown = xp.maximum(1, xp.floor(factors * moves.ratio + moves.more))
-    return xp.where(nodes == moves.source, xp.ceil(factors / moves.ratio), xp.where(nodes == moves.target, grown, factors))
+    return xp.where(
+        nodes == moves.source, xp.ceil(factors / moves.ratio), xp.where(nodes == moves.target, grown, factors)
+    )
 
 
 def best_of(tried: Mapped) -> Mapped:

@@ -122,7 +122,9 @@ def started(task: Task, rows: Sequence[Row], weights: Weights, numbers: MachineA
     """The starts of rows, settled and priced; on other numbers than the task's, where they are given."""
     packed, start = stacked(task, rows, weights)
     tried = settle(cast("Array", start.factors), packed.fusion.tile), cast("Array", start.order)
-    return price(task.looped_structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges)
+    return price(
+        task.looped_structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+    )
 
 
 def start_of(task: Task, mapping: Mapping) -> Start:

@@ -66,7 +66,9 @@ def after_moves(
     most = 1 + max(len(task.steps[False][condition.layer]) for condition in conditions)
     moves = Moves(*(part[:most] for part in task.moves(conditions, pairs=False)))
     tried = moved(now.factors[:, :, None], now.order[:, None], moves, packed.fusion.tile[:, None])
-    return price(task.looped_structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges)
+    return price(
+        task.looped_structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+    )
 
 
 def present_rows(task: Task, schedule: Schedule) -> dict[str, Row]:
