@@ -10,7 +10,7 @@ import numpy as np
 
 from fadiff.cost.flows import Flow, flow_table
 from fadiff.cost.model import layer_costs, network_cost
-from fadiff.hardware import pack_machine
+from fadiff.hardware import Memory, pack_machine
 from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.arrays import pack_layers, pack_schedule
 from fadiff.schedule.file import StatedCost
@@ -106,6 +106,11 @@ class Evaluation:
         """Words that a memory (its node) reads and writes for the whole network, repeats counted."""
         here = [flow.memory == memory for flow in self.flows]
         return float((self.words[here] @ self.repeat).sum())
+
+    def memory_bytes(self, memory: int) -> float:
+        """Bytes that a memory (its node) reads and writes for the whole network, repeats counted."""
+        bits = {node: one.word_bits for node, one in enumerate(self.schedule.machine.nodes) if isinstance(one, Memory)}
+        return self.memory_words(memory) * bits[memory] / 8
 
     @property
     def utilization(self) -> float:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PLANS_OF_A_PAIR, PLANS_IN_ALL = 6, 20
 """Plans of a merged group that are looked at, by each of three estimates: more, where few pairs could be merged."""
 FEWER_PLANS = (3, 2, 1)
-MOST_MOVES = 2**19
+MOST_MOVES = 2**18
 """Moves that all conditions of all plans may have together, at every node: fewer plans of a pair are looked at where
 there would be more, and with one of each the last pairs are left out."""
 MOST_PAIRS = 150
