@@ -178,7 +178,7 @@ def test_with_the_memory_that_pinning_needs_every_weight_is_fetched_once():
     evaluation = mapped_alone(400 + short.pinning_missing_bytes + some_room_for_inputs)
     (enough,) = why_not(evaluation, priced=False)
     assert enough.pinning_missing_bytes == 0
-    ((_, _, _, merger),) = verdicts(evaluation, "edp").values()
+    ((_, _, _, merger, _),) = verdicts(evaluation, "edp").values()
     merged = merger.together
     from_dram = [flow.tensor == "W" and flow.memory == 0 for flow in merged.flows]
     assert np.sum(merged.words[from_dram], axis=0).tolist() == [256, 256]

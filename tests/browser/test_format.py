@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from browser.conftest import Desk
+from fadiff.analysis.units import size_text
 from fadiff.report import html
 
 SOURCE = (Path(html.__file__).parent / "assets" / "format.js").read_text(encoding="utf-8")
@@ -18,7 +19,7 @@ WRITTEN = {
     "energy(999.9)": "1.00 nJ",
     "bytes(524288)": "512 KB",
     "bytes(96)": "96 B",
-    "bytes(1258291)": "1.20 MB",
+    "bytes(1258291)": "1.2 MB",
     "count(1424012)": "1.42 M",
     "count(512)": "512",
     "exact(1424012.4)": "1,424,012",
@@ -37,6 +38,30 @@ WRITTEN = {
     "steps(543, 4, 2).join()": "0,256,512",
     "stopped('no')": "no.",
 }
+
+
+def test_the_page_writes_bytes_as_the_command_does(desk: Desk):
+    sizes = [
+        0,
+        1,
+        96,
+        999,
+        1000,
+        1023,
+        1024,
+        1536,
+        8704,
+        98304,
+        602112,
+        1023 * 1024,
+        1048000,
+        1258291,
+        25165824,
+        2**31,
+        3 * 2**41,
+    ]
+    written = desk.browser.new_page().evaluate(f"(sizes) => {{ {SOURCE}\nreturn sizes.map(bytes); }}", sizes)
+    assert written == [size_text(size) for size in sizes]
 
 
 def test_numbers_are_written_for_people(desk: Desk):

@@ -94,6 +94,11 @@ def test_the_report_tells_it_and_strict_refuses_it(folder: Path, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", ["evaluate", "verify", "bound"])
+def test_strict_refuses_a_schedule_of_a_part(command: str, folder: Path):
+    assert "without --strict" in refusal(command, folder / "found.json", "--strict")
+
+
 def test_strict_takes_what_is_all_there(tmp_path: Path):
     assert fadiff("show", "resnet18", "--strict").exit_code == 0
     assert "not modelled" not in fadiff("show", "resnet18").stdout

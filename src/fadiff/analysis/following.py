@@ -58,7 +58,8 @@ def following(evaluation: Evaluation) -> dict[str, Parts]:
     rows = present_rows(task, schedule)
     rows = {name: rows[name] for name in costliest(evaluation, rows, affordable(task, MOST_MOVES))}
     weights = EDP.weights(evaluation)
-    slopes = [_slopes(task, part, weights) for part in chunks(task, list(rows.values()))]
+    all_rows = list(rows.values())
+    slopes = [_slopes(task, [all_rows[i] for i in part], weights) for part in chunks(task, range(len(all_rows)))]
     by_layer: dict[str, np.ndarray] = dict(zip(rows, (one for part in slopes for one in part), strict=True))
     nodes = [node.name for node in (*task.machine.memories[1:], *task.machine.axes)]
     total = np.zeros((len(nodes), 2))

@@ -1,17 +1,41 @@
-"""Numbers with units, as sentences say them."""
+"""Numbers with units, as sentences say them.
 
-_UNITS = ("B", "KB", "MB", "GB")
+Amounts of data are told in bytes, B, KB, MB, GB and TB, each 1,024 of the one before. What has no width is told in
+values (the sizes of a network), and accesses that are counted one by one in words of their memory.
+"""
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def size_text(size_bytes: float) -> str:
-    """Bytes in B, KB of 1024 or MB of 1024 KB, three digits that matter.
+    """Bytes in the unit that fits, three digits that matter; the page's `bytes` writes the same.
 
-    >>> size_text(96), size_text(98304), size_text(1258291), size_text(602112)
-    ('96 B', '96 KB', '1.2 MB', '588 KB')
+    >>> size_text(96), size_text(98304), size_text(1258291), size_text(602112), size_text(1023 * 1024)
+    ('96 B', '96 KB', '1.2 MB', '588 KB', '1,023 KB')
     """
-    power = next((p for p in range(3) if size_bytes < 1023.5 * 1024**p), 3)
-    amount = size_bytes / 1024**power
-    return f"{amount:.0f} {_UNITS[power]}" if amount >= 1000 else f"{amount:.3g} {_UNITS[power]}"
+    scale, unit = size_unit(size_bytes)
+    amount = size_bytes / scale
+    return f"{amount:,.0f} {unit}" if amount >= 1000 else f"{amount:.3g} {unit}"
+
+
+def capacity_text(size_bytes: int) -> str:
+    """Bytes as they are, in the largest unit in which they have at most two decimals.
+
+    >>> capacity_text(8704), capacity_text(65536), capacity_text(1000)
+    ('8.5 KB', '64 KB', '1,000 B')
+    """
+    power = next(p for p in (4, 3, 2, 1, 0) if size_bytes >= 1024**p and 4 * size_bytes % 1024**p == 0)
+    return f"{size_bytes / 1024**power:,g} {_UNITS[power]}" if power else f"{size_bytes:,} B"
+
+
+def size_unit(size_bytes: float) -> tuple[int, str]:
+    """The unit that fits an amount of bytes: how many there are of them in it, and its name.
+
+    >>> size_unit(1258291)
+    (1048576, 'MB')
+    """
+    power = next((p for p in range(4) if size_bytes < 0.9995 * 1024 ** (p + 1)), 4)
+    return 1024**power, _UNITS[power]
 
 
 def significant(value: float, digits: int = 3) -> str:

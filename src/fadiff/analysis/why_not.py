@@ -8,24 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.analysis.breakdown import breakdown
+from fadiff.analysis.breakdown import shared_trips
+from fadiff.analysis.occupancy import needed_bytes
 from fadiff.analysis.units import change_text, size_text
 from fadiff.schedule.constraints import Constraints
-from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.plans import Members
+from fadiff.schedule.rules import Examined
 from fadiff.search.explain.merging import Pair, merged_layers
 from fadiff.search.explain.reasons import Cause, Verdict, alike_pairs, verdicts
 from fadiff.search.objective import EDP, Objective
 
 if TYPE_CHECKING:
     from fadiff.cost import Evaluation
-    from fadiff.schedule import Group, Schedule
+    from fadiff.schedule import Schedule
     from fadiff.workload import Edge
-
-FORBIDDEN: frozenset[Cause] = frozenset(
-    {"not fusible", "no memory fuses", "incomplete", "one sink", "repeat", "order", "asked"}
-)
-"""Causes that no memory, however large, would change."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +84,7 @@ def why_not(
     priced = priced and evaluation.edp_uj_cycles > 0
     known = verdicts(evaluation, objective, priced=priced, constraints=constraints)
     alike = alike_pairs(schedule)
-    task = Task(schedule.workload, schedule.machine, dtype=np.float64)
-    told: dict[Pair, tuple[Merged | None, int | None]] = {}
+    told: dict[Pair, Merged | None] = {}
     first: dict[object, int] = {}
     found: list[NotFused] = []
     for edge in schedule.workload.edges:
@@ -99,20 +93,16 @@ def why_not(
         pair = schedule.group_of[edge.source], schedule.group_of[edge.target]
         like, verdict = alike[pair], known[pair]
         if like not in told:
-            pinning = None if verdict.cause in FORBIDDEN else _pinning_bytes(task, *pair)
-            told[like] = _merged(evaluation, verdict), pinning
-        merged, pinning = told[like]
-        if merged is not None:
+            told[like] = _merged(evaluation, verdict)
+        if (merged := told[like]) is not None:
             merged = replace(merged, layers=merged_layers(schedule.workload, *pair))
         kind = like, pair[0].layers.index(edge.source), pair[1].layers.index(edge.target), edge.port
         number = first.setdefault(kind, len(found))
-        found.append(_entry(evaluation, edge, verdict, merged, pinning, number))
+        found.append(_entry(evaluation, edge, verdict, merged, number))
     return tuple(found)
 
 
-def _entry(
-    evaluation: Evaluation, edge: Edge, verdict: Verdict, merged: Merged | None, pinning: int | None, alike: int
-) -> NotFused:
+def _entry(evaluation: Evaluation, edge: Edge, verdict: Verdict, merged: Merged | None, alike: int) -> NotFused:
     schedule = evaluation.schedule
     edp_change = None if merged is None else (1 + merged.energy_change) * (1 + merged.cycles_change) - 1
     return NotFused(
@@ -122,9 +112,9 @@ def _entry(
         bytes=ceil(schedule.workload[edge.source].stored_words * schedule.machine.bits.O / 8),
         cause=verdict.cause,
         detail=verdict.detail,
-        sentence=_sentence(schedule, verdict, merged, edp_change, pinning),
+        sentence=_sentence(schedule, verdict, merged, edp_change),
         missing_bytes=verdict.missing_bytes,
-        pinning_missing_bytes=pinning,
+        pinning_missing_bytes=verdict.pinning_missing_bytes,
         edp_change=edp_change,
         merged=merged,
         alike=alike,
@@ -135,13 +125,13 @@ def _merged(evaluation: Evaluation, verdict: Verdict) -> Merged | None:
     if verdict.merger is None:
         return None
     apart, together = verdict.merger
-    (group,) = breakdown(together).groups
+    (group,) = together.schedule.groups
     (all_before, weights_before), (all_after, weights_after) = map(_first_memory_bytes, (apart, together))
     energy_pj, cycles = verdict.merger.changed(evaluation)
     return Merged(
         layers=group.layers,
-        trips=group.trips,
-        peak_bytes=group.peak_bytes,
+        trips=shared_trips(group),
+        peak_bytes={memory: float(held.max()) for memory, held in needed_bytes(Examined(together.schedule)).items()},
         saved_activation_bytes=round(all_before - weights_before - all_after + weights_after),
         refetched_weight_bytes=round(weights_after - weights_before),
         energy_change=energy_pj / evaluation.energy_pj - 1,
@@ -157,28 +147,7 @@ def _first_memory_bytes(evaluation: Evaluation) -> tuple[float, float]:
     return float(moved[here].sum()), float(moved[here & weights].sum())
 
 
-def _pinning_bytes(task: Task, source: Group, target: Group) -> int | None:
-    """What two groups lack to run as one with every weight fetched once, as far as buffers and weights go.
-
-    Under loops over N, P or Q all weights of an iteration of G stay beside the buffers; without such loops each layer
-    runs once, and its weights may pass:
-
-    .. math:: \\min_{trips} \\max_v live_v + [N P Q > 1] \\sum |W| / G
-    """
-    structure = task.machine.structure
-    if structure.home("W") != structure.fuses:
-        return None
-    run = Members(task, merged_layers(task.workload, source, target))
-    layers = [task.workload[name] for name in run.names]
-    weights = sum(layer.weight_words for layer in layers if not layer.has_weight_port) * task.machine.bits.W / 8
-    g, n, p, q, _ = run.tiling.trips
-    needed = run.live.max(axis=1) + np.where(n * p * q > 1, weights / g, 0)
-    return max(0, ceil(float(needed.min()) - run.capacity))
-
-
-def _sentence(
-    schedule: Schedule, verdict: Verdict, merged: Merged | None, edp_change: float | None, pinning: int | None
-) -> str:
+def _sentence(schedule: Schedule, verdict: Verdict, merged: Merged | None, edp_change: float | None) -> str:
     memory = schedule.machine.fused_in()
     if verdict.missing_bytes is not None and memory is not None:
         return f"needs {size_text(verdict.missing_bytes)} more {memory.name}: {verdict.detail}"
@@ -193,6 +162,6 @@ def _sentence(
     told += f" (energy {change_text(merged.energy_change)}, latency {change_text(merged.cycles_change)})"
     if verdict.cause == "not searched":
         return f"{told}, which a longer search may take"
-    if refetched > 0 and pinning:
+    if refetched > 0 and (pinning := verdict.pinning_missing_bytes):
         return f"{told}; with {size_text(pinning)} more {memory.name} every weight would be fetched once"
     return told

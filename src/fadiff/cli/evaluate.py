@@ -8,6 +8,7 @@ import typer
 
 from fadiff.analysis.breakdown import Breakdown, breakdown
 from fadiff.cli.asked import print_asked
+from fadiff.cli.coverage import Strict, refuse_gaps
 from fadiff.cli.networks import Json
 from fadiff.cli.summary import groups_table, layer_tables, totals_table
 from fadiff.cli.tables import console, print_json
@@ -30,6 +31,7 @@ def evaluate(
     network_order: Annotated[
         bool, typer.Option("--network-order", help="Show layers as the network lists them.")
     ] = False,
+    strict: Strict = False,
 ) -> None:
     """Price a schedule: energy, cycles, EDP and DRAM traffic, and their causes.
 
@@ -40,7 +42,10 @@ def evaluate(
       fadiff evaluate resnet18.schedule.json
       fadiff evaluate resnet18.schedule.json --layers
     """
-    costs = breakdown(evaluate_schedule(load_schedule(file)))
+    schedule = load_schedule(file)
+    if strict:
+        refuse_gaps(file, schedule.workload)
+    costs = breakdown(evaluate_schedule(schedule))
     if json:
         print_json(costs_json(costs))
         return

@@ -105,7 +105,7 @@ def _operators_table(report: ImportReport) -> Table:
 
 def _layers_table(workload: Workload, report: ImportReport) -> Table:
     """Every layer with the operators that run on its output, in their order."""
-    made = table("Layers", ("layer", "folded into it", "MACs", "weights"), wide=2)
+    made = table("Layers (weights in values)", ("layer", "folded into it", "MACs", "weights"), wide=2)
     folded: dict[str, list[str]] = {layer.name: [] for layer in workload.layers}
     for row in report.folded:
         if row.layer is not None and row.into == row.layer:
@@ -129,7 +129,7 @@ def _edges_table(report: ImportReport) -> Table:
 
 
 def _not_modelled_table(workload: Workload) -> Table:
-    made = table("Not modelled", ("operator", "why", "MACs", "weights", "reads", "makes"), wide=2)
+    made = table("Not modelled (sizes in values)", ("operator", "why", "MACs", "weights", "reads", "makes"), wide=2)
     for row in workload.not_modelled:
         made.add_row(
             f"{row.type} {row.name}",

@@ -82,7 +82,11 @@ def show(
     if json:
         print_json(network_json(network))
         return
-    listed = table(network.name, ("layer", "dims", "reads", "epilogue", "MACs", "weights", "output"), wide=4)
+    listed = table(
+        f"{network.name} (weights and output in values)",
+        ("layer", "dims", "reads", "epilogue", "MACs", "weights", "output"),
+        wide=4,
+    )
     for layer in network.layers:
         listed.add_row(
             layer.name if layer.repeat == 1 else f"{layer.name} (x{layer.repeat})",

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fadiff.agreement import Agreement, WordCount, compare
 from fadiff.analysis.units import size_text
-from fadiff.cli.coverage import coverage_json
+from fadiff.cli.coverage import Strict, coverage_json, refuse_gaps
 from fadiff.cli.evaluate import File
 from fadiff.cli.networks import Json
 from fadiff.cli.tables import console, cut, facts, print_json, table
@@ -30,6 +30,7 @@ def verify(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random inputs and weights.")] = 0,
     json: Json = False,
     layers: Annotated[bool, typer.Option("--layers", help="Show every count of every layer.")] = False,
+    strict: Strict = False,
 ) -> None:
     """Prove a schedule: run it word by word and compare with the cost model.
 
@@ -47,6 +48,8 @@ def verify(
       fadiff verify resnet18.schedule.json --seed 7 --layers
     """
     schedule = load_schedule(file)
+    if strict:
+        refuse_gaps(file, schedule.workload)
     agreement = _run(schedule, seed)
     if json:
         print_json(_agreement_json(schedule, seed, agreement))

@@ -10,16 +10,18 @@ import numpy as np
 
 from fadiff.cost.flows import Flow, flow_table
 from fadiff.cost.model import layer_costs, network_cost
-from fadiff.hardware import pack_machine
+from fadiff.hardware import Memory, pack_machine
 from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.arrays import pack_layers, pack_schedule
 from fadiff.schedule.file import StatedCost
 from fadiff.schedule.nest import Nest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Float
 
-    from fadiff.schedule import Schedule
+    from fadiff.schedule import Group, Schedule
 
 COMPUTE = "compute"
 """The roofline term of the multipliers; the others bear the names of memories, and of the vector unit."""
@@ -105,11 +107,33 @@ class Evaluation:
         here = [flow.memory == memory for flow in self.flows]
         return float((self.words[here] @ self.repeat).sum())
 
+    def memory_bytes(self, memory: int) -> float:
+        """Bytes that a memory (its node) reads and writes for the whole network, repeats counted."""
+        bits = {node: one.word_bits for node, one in enumerate(self.schedule.machine.nodes) if isinstance(one, Memory)}
+        return self.memory_words(memory) * bits[memory] / 8
+
     @property
     def utilization(self) -> float:
         """Share of the multipliers' time that does work."""
         macs = sum(layer.macs * layer.repeat for layer in self.schedule.layers)
         return macs / (self.cycles * self.schedule.machine.peak_macs) if self.cycles else 0.0
+
+    def excerpt(self, groups: Sequence[Group]) -> Evaluation:
+        """Some groups of the schedule and what they cost: nothing is priced again."""
+        schedule = self.schedule.excerpt(groups)
+        inside = schedule.group_of
+        mine = np.array([layer.name in inside for layer in self.schedule.layers])
+        energy_pj, cycles = self.layer_energy_pj[mine], self.layer_cycles[mine]
+        repeat = self.repeat[mine]
+        return Evaluation(
+            schedule=schedule,
+            words=self.words[:, mine],
+            terms=self.terms[:, mine],
+            layer_cycles=cycles,
+            layer_energy_pj=energy_pj,
+            energy_pj=float(np.sum(energy_pj * repeat)),
+            cycles=float(np.sum(cycles * repeat)),
+        )
 
     def stated(self) -> StatedCost:
         """The cost as a schedule file states it."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from fadiff.analysis.units import significant
+from fadiff.analysis.units import capacity_text, significant
 from fadiff.hardware import Axis, Machine, Memory
 
 HEADINGS = ("", "instances", "", "capacity", "word", "words/cycle", "pJ/word")
@@ -117,15 +117,7 @@ def _memory_line(memory: Memory, instances: int, filled: Mapping[str, str]) -> N
 def _capacity(memory: Memory) -> str:
     if memory.bytes is None:
         return "unbounded"
-    return ("half of " if memory.double_buffered else "") + _in_units(memory.bytes)
-
-
-def _in_units(size_bytes: int) -> str:
-    """A size in the largest unit in which it has at most two decimals, such as 8.5 KB."""
-    for unit, name in ((1024**3, "GB"), (1024**2, "MB"), (1024, "KB")):
-        if size_bytes >= unit and 4 * size_bytes % unit == 0:
-            return f"{size_bytes / unit:,g} {name}"
-    return f"{size_bytes:,} B"
+    return ("half of " if memory.double_buffered else "") + capacity_text(memory.bytes)
 
 
 def number_text(value: float, *, is_bytes: bool) -> str:
@@ -134,7 +126,7 @@ def number_text(value: float, *, is_bytes: bool) -> str:
     >>> number_text(65536.0, is_bytes=True), number_text(12.5, is_bytes=False)
     ('64 KB', '12.5')
     """
-    return _in_units(int(value)) if is_bytes else _number(value)
+    return capacity_text(int(value)) if is_bytes else _number(value)
 
 
 def _rate(memory: Memory) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from fadiff.schedule.ir import SHARED_LOOPS, Mapping, Schedule
+from fadiff.schedule.ir import SHARED_LOOPS, Mapping, Schedule, Trips
 from fadiff.schedule.namespace import namespace
 from fadiff.schedule.tiling import Tiling, group_tiling, inner_edges, shared_dim
 from fadiff.workload import DIMS, Dims, Workload
@@ -337,6 +337,8 @@ def pack_schedule(schedule: Schedule, tilings: MappingOf[Group, Tiling] | None =
 
 def schedule_tiling(schedule: Schedule, group: Group) -> Tiling:
     """The tiles of one group of a schedule: a tiling of one candidate."""
+    if len(group.layers) == 1 and group.trips == Trips():
+        return Tiling(np.ones((5, 1), dtype=int), {group.layers[0]: {}}, {}, {}, ())
     fused = inner_edges(schedule.workload, group.layers)
     return group_tiling(schedule.workload, group.layers, fused, np.array(group.trips)[:, None])
 

@@ -47,10 +47,16 @@ def map_space(machine: Machine) -> Space:
 
 def useful_structure(workload: Workload, machine: Machine, space: Space) -> Structure:
     """A machine's structure with only those dims at each node for which a factor may pay in some layer."""
-    looped = [dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)]
-    nodes, whole = space.nodes, machine.structure
-    dims = tuple("".join(dim for dim in looped if node in nodes[dim]) for node in range(len(whole.dims)))
-    return Structure(whole.keeps, dims, whole.fuses)
+    nodes, whole = space.nodes, looped_structure(workload, machine)
+    dims = ("".join(dim for dim in DIMS if dim in mine and node in nodes[dim]) for node, mine in enumerate(whole.dims))
+    return Structure(whole.keeps, tuple(dims), whole.fuses)
+
+
+def looped_structure(workload: Workload, machine: Machine) -> Structure:
+    """A machine's structure with only those dims of which some layer has more than one."""
+    looped = {dim for d, dim in enumerate(DIMS) if any(layer.dims[d] > 1 for layer in workload.layers)}
+    whole = machine.structure
+    return Structure(whole.keeps, tuple("".join(filter(looped.__contains__, dims)) for dims in whole.dims), whole.fuses)
 
 
 def useful_nodes(machine: Machine, dim: str) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.analysis.timeline import GroupSpan, Timeline, timeline
+from fadiff.analysis.units import size_unit
 from fadiff.report.figures.style import (
     CYAN,
     FAINT,
@@ -43,7 +44,6 @@ HELD: dict[tuple[str, str], tuple[str, str]] = {
     ("halo", "O"): (CYAN, "halo"),
 }
 """What a memory holds, by kind and tensor, from the bottom up."""
-KB = 1024
 
 
 def timeline_figure(evaluation: Evaluation) -> Figure:
@@ -91,20 +91,21 @@ def _draw_occupancy(times: Timeline, axes: Axes) -> None:
     spans = [span for group in times.groups for span in group.spans]
     edges = list(accumulate((span.cycles for span in spans), initial=0.0))
     bottom = np.zeros(len(spans))
+    scale, unit = size_unit(times.capacity_bytes[times.shown])
     for what, (colour, kind) in HELD.items():
         parts = [[part.bytes for part in span.held[times.shown] if (part.kind, part.tensor) == what] for span in spans]
-        held = np.array([sum(sizes) for sizes in parts]) / KB
+        held = np.array([sum(sizes) for sizes in parts]) / scale
         if held.any():
             axes.stairs(bottom + held, edges, baseline=bottom, fill=True, color=colour, label=kind, linewidth=0)
             bottom += held
-    capacity = times.capacity_bytes[times.shown] / KB
+    capacity = times.capacity_bytes[times.shown] / scale
     axes.axhline(capacity, color=INK, linewidth=1.0, linestyle="--")
-    told = f"capacity {capacity:,.4g} KB"
+    told = f"capacity {capacity:,.4g} {unit}"
     where = ("axes fraction", "data")
     axes.annotate(told, (1, capacity), (-2, 2), where, "offset points", ha="right", fontsize=SMALL)
     axes.vlines([group.start_cycles for group in times.groups[1:]], 0, capacity, color=FAINT, linewidth=0.4)
     axes.set_ylim(0, capacity * 1.12)
-    axes.set_ylabel(f"{shorten(times.shown, 16)} in use [KB]")
+    axes.set_ylabel(f"{shorten(times.shown, 16)} in use [{unit}]")
     legend_above(axes)
 
 

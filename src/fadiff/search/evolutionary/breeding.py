@@ -10,6 +10,7 @@ import numpy as np
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes
 from fadiff.search.exact.climb import Moves, moved
 from fadiff.search.exact.plans import bonds
+from fadiff.search.space import settle
 
 if TYPE_CHECKING:
     from jax import Array
@@ -104,7 +105,7 @@ class Breeder:
         given = (factors[:, :, None], genomes.order[rows, layer].T[:, None], size[:, None])
         before, order, tile = (cast("Array", values) for values in given)
         after, order = moved(before, order, moves, tile)
-        genomes.factors[rows, layer] = np.asarray(after)[1:, :, 0].transpose(2, 0, 1)
+        genomes.factors[rows, layer] = np.asarray(settle(after, tile))[1:, :, 0].transpose(2, 0, 1)
         genomes.order[rows, layer] = np.asarray(order)[:, 0].T
 
     def _order(self, random: np.random.Generator, genomes: Genomes, rows: Numbers, layer: Numbers) -> None:

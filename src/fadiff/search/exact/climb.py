@@ -8,7 +8,7 @@ this repeats under one compiled loop until no row improves.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -156,15 +156,29 @@ def _ranks(orders: tuple[str, ...], chosen: Array) -> Array:
 
 
 def moved(factors: Array, order: Array, moves: Moves, tile: Array) -> tuple[Array, Array]:
-    """Mappings ``[nodes, 8, ..., rows]`` after each move, ``[nodes, 8, moves, rows]``, settled."""
+    """Mappings ``[nodes, 8, ..., rows]`` after each move, ``[nodes, 8, moves, rows]``, settled as those before were."""
     xp = namespace(factors)
-    dims, nodes = xp.arange(8)[:, None, None], xp.arange(factors.shape[0])[:, None, None, None]
-    here = (moves.dim == dims)[None]
-    gives, takes = here & (nodes == moves.source), here & (nodes == moves.target)
-    grown = xp.maximum(1, xp.floor(factors * moves.ratio + moves.more))
-    changed = xp.where(gives, xp.ceil(factors / moves.ratio), xp.where(takes, grown, factors))
     memories = xp.arange(order.shape[0])[:, None, None]
-    return settle(changed, tile), xp.where(memories == moves.memory, moves.order, order)
+    turned = xp.where(memories == moves.memory, moves.order, order)
+    dims, nodes = xp.arange(8)[:, None, None], xp.arange(factors.shape[0])[:, None, None]
+    if xp is not np or factors.shape[2] > 1:
+        here = (moves.dim == dims)[None]
+        return settle(xp.where(here, _stepped(factors, moves, nodes[..., None]), factors), tile), turned
+    # A move changes one dim: in NumPy an eighth of the work, where a compiler would have saved the rest.
+    rows = np.arange(factors.shape[-1])
+    mine = settle(_stepped(factors[:, moves.dim, 0, rows], moves, nodes), tile[moves.dim, 0, rows])
+    changed = np.repeat(factors, moves.dim.shape[0], axis=2)
+    changed[:, moves.dim, np.arange(moves.dim.shape[0])[:, None], rows] = mine
+    return cast("Array", changed), turned
+
+
+def _stepped(factors: Array, moves: Moves, nodes: Array) -> Array:
+    """Factors ``[nodes, ..., moves, rows]`` after what each move does at its nodes."""
+    xp = namespace(factors)
+    grown = xp.maximum(1, xp.floor(factors * moves.ratio + moves.more))
+    return xp.where(
+        nodes == moves.source, xp.ceil(factors / moves.ratio), xp.where(nodes == moves.target, grown, factors)
+    )
 
 
 def best_of(tried: Mapped) -> Mapped:

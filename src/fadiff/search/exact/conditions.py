@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -23,7 +23,7 @@ from fadiff.schedule.tiling import shared_dim
 from fadiff.search.driver import Pace, Settings
 from fadiff.search.exact.climb import Moves, Rows
 from fadiff.search.restrictions import Restrictions
-from fadiff.search.space import Space, prime_powers, useful_structure
+from fadiff.search.space import Space, looped_structure, prime_powers, useful_structure
 from fadiff.workload import DIMS, Layer, Workload
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class Task:
         """What is asked of mappings and groups."""
         self.space = self.restrictions.space
         self.structure = useful_structure(workload, machine, self.space)
+        self.looped_structure = looped_structure(workload, machine)
         self.deadline = deadline
         """When to give up, on the clock of `time.monotonic`."""
         self.pace = {False: Pace(), True: Pace()}
@@ -264,18 +265,22 @@ def _steps(layer: Layer, machine: Machine, space: Space, pairs: bool) -> Float[n
     """
     if not layer.is_mac:
         return np.zeros((0, 7))
-    steps: list[Step] = []
-    for d, dim in enumerate(DIMS):
-        if layer.dims[d] == 1:
-            continue
-        nodes = space.nodes[dim]
-        primes = prime_powers(layer.dims[d], 1 if pairs else LARGEST_STEP)
-        # A size without small primes moves by 2 and 3 too.
-        ratios = sorted({*primes, 2, 3} if max(primes) > LARGEST_STEP else primes)
-        steps += [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in _ways(machine.structure.axes, nodes)]
-        steps += [(d, -1, node, 1, more, -1, 0) for node in nodes[1:] for more in (1, -1)]
-        steps += [(d, -1, node, ratio, 0, -1, 0) for node in nodes[1:] for ratio in STRETCHES if not pairs]
-    steps += order_moves(space)
+    axes, long = machine.structure.axes, [d for d, size in enumerate(layer.dims) if size > 1]
+    steps = [_steps_of_dim(d, layer.dims[d], space.nodes[DIMS[d]], axes, pairs) for d in long]
+    return np.concatenate([*steps, np.array(order_moves(space)).reshape(-1, 7)])
+
+
+@lru_cache(4096)
+def _steps_of_dim(
+    d: int, size: int, nodes: tuple[int, ...], axes: tuple[int, ...], pairs: bool
+) -> Float[np.ndarray, "moves 7"]:
+    """The moves of a layer's factors of one dim."""
+    primes = prime_powers(size, 1 if pairs else LARGEST_STEP)
+    # A size without small primes moves by 2 and 3 too.
+    ratios = sorted({*primes, 2, 3} if max(primes) > LARGEST_STEP else primes)
+    steps: list[Step] = [(d, a, b, ratio, 0, -1, 0) for ratio in ratios for a, b in _ways(axes, nodes)]
+    steps += [(d, -1, node, 1, more, -1, 0) for node in nodes[1:] for more in (1, -1)]
+    steps += [(d, -1, node, ratio, 0, -1, 0) for node in nodes[1:] for ratio in STRETCHES if not pairs]
     return np.array(steps).reshape(-1, 7)
 
 

@@ -123,7 +123,7 @@ def started(task: Task, rows: Sequence[Row], weights: Weights, numbers: MachineA
     packed, start = stacked(task, rows, weights)
     tried = settle(cast("Array", start.factors), packed.fusion.tile), cast("Array", start.order)
     return price(
-        task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+        task.looped_structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
     )
 
 

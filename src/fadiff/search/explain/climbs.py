@@ -37,23 +37,25 @@ def climbed(task: Task, rows: Sequence[Row], weights: Weights) -> Menu:
 
     The task is one of 64 bits.
     """
-    found: list[Menu] = []
-    for part in chunks(task, rows):
-        best, left = started(task, part, weights), np.arange(len(part))
-        while left.size:
-            taken = best_of(after_moves(task, [part[i] for i in left.tolist()], subset(best, left), weights))
-            better = taken.price < best.price[left] * (1 - 1e-9)
-            left = left[better]
+    best = join([started(task, [rows[i] for i in part], weights) for part in chunks(task, range(len(rows)))])
+    left = list(range(len(rows)))
+    while left:
+        moving: list[int] = []
+        for part in chunks(task, left):
+            taken = best_of(after_moves(task, [rows[i] for i in part], subset(best, part), weights))
+            better = taken.price < best.price[part] * (1 - 1e-9)
+            improved = np.array(part)[better]
             for old, new in zip(best, taken, strict=True):
-                old[..., left] = new[..., better]
-        found.append(best)
-    return join(found)
+                old[..., improved] = new[..., better]
+            moving += improved.tolist()
+        left = moving
+    return best
 
 
-def chunks(task: Task, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Rows in parts whose moves can be priced at once."""
+def chunks(task: Task, numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Rows, by their numbers, in parts whose moves can be priced at once."""
     size = max(1, CANDIDATES_PER_CALL // task.widths[False])
-    return (rows[at : at + size] for at in range(0, len(rows), size))
+    return (numbers[at : at + size] for at in range(0, len(numbers), size))
 
 
 def after_moves(
@@ -65,7 +67,7 @@ def after_moves(
     moves = Moves(*(part[:most] for part in task.moves(conditions, pairs=False)))
     tried = moved(now.factors[:, :, None], now.order[:, None], moves, packed.fusion.tile[:, None])
     return price(
-        task.machine.structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+        task.looped_structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
     )
 
 

@@ -18,7 +18,6 @@ from fadiff.search.explain.climbs import affordable, climbed
 from fadiff.search.objective import EDP
 
 if TYPE_CHECKING:
-    from fadiff.schedule import Schedule
     from fadiff.search.exact.conditions import Condition
     from fadiff.search.objective import Objective
     from fadiff.workload import Workload
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 PLANS_OF_A_PAIR, PLANS_IN_ALL = 6, 20
 """Plans of a merged group that are looked at, by each of three estimates: more, where few pairs could be merged."""
 FEWER_PLANS = (3, 2, 1)
-MOST_MOVES = 2**19
+MOST_MOVES = 2**18
 """Moves that all conditions of all plans may have together, at every node: fewer plans of a pair are looked at where
 there would be more, and with one of each the last pairs are left out."""
 MOST_PAIRS = 150
@@ -66,7 +65,7 @@ def merge(task: Task, evaluation: Evaluation, objective: Objective, pairs: Seque
     for pair, mine in plans.items():
         filled = [one for one in (fill(task, plan, menus, weights, np.inf) for plan in mine) if one is not None]
         best = min(filled, key=lambda one: one.price, default=None)
-        result[pair] = None if best is None else _merged(task, evaluation.schedule, pair, best)
+        result[pair] = None if best is None else _merged(task, evaluation, pair, best)
     return result
 
 
@@ -136,7 +135,7 @@ def _home_bytes(task: Task, plan: Plan, tensor: str) -> float:
     return usable * task.machine.instances(home) - (max(plan.live_bytes) if home == structure.fuses else 0)
 
 
-def _merged(task: Task, schedule: Schedule, pair: Pair, filled: Filled) -> Merger | None:
+def _merged(task: Task, evaluation: Evaluation, pair: Pair, filled: Filled) -> Merger | None:
     """Two groups in one; None where that breaks a rule after all."""
-    together = schedule.excerpt([filled.plan.group], to_mappings(task, filled))
-    return None if violations(together) else Merger(evaluate(schedule.excerpt(pair)), evaluate(together))
+    together = evaluation.schedule.excerpt([filled.plan.group], to_mappings(task, filled))
+    return None if violations(together) else Merger(evaluation.excerpt(pair), evaluate(together))

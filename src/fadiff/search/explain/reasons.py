@@ -30,6 +30,12 @@ Cause = Literal[
 ]  # fmt: skip
 
 
+FORBIDDEN: frozenset[Cause] = frozenset(
+    {"not fusible", "no memory fuses", "incomplete", "one sink", "repeat", "order", "asked"}
+)
+"""Causes that no memory, however large, would change."""
+
+
 class Verdict(NamedTuple):
     """What keeps two groups apart."""
 
@@ -40,6 +46,9 @@ class Verdict(NamedTuple):
     """What the memory that fuses lacks at least, where buffers do not fit whatever the tiles."""
     merger: Merger | None = None
     """The two merged, the best that a short search finds; None where it finds nothing that fits."""
+    pinning_missing_bytes: int | None = None
+    """What that memory lacks to fuse and fetch every weight once (0: it is there); None where fusion is forbidden, or
+    weights have another home."""
 
 
 _UNKNOWN = Verdict("not searched", "nothing forbids it; the search ended before pricing it (fadiff report prices it)")
@@ -75,7 +84,13 @@ def verdicts(
     merged = merge(task, evaluation, objective, ranked) if priced and ranked else {}
     compared = {pair: _compared(evaluation, one, objective) for pair, one in merged.items()}
     otherwise = LEFT_OUT if priced else _UNKNOWN
-    return {pair: verdict or compared.get(alike[pair], otherwise) for pair, verdict in found.items()}
+    told = {pair: verdict or compared.get(alike[pair], otherwise) for pair, verdict in found.items()}
+    return {
+        pair: verdict
+        if verdict.cause in FORBIDDEN
+        else verdict._replace(pinning_missing_bytes=needs[alike[pair]].pinning)
+        for pair, verdict in told.items()
+    }
 
 
 def alike_pairs(schedule: Schedule) -> dict[Pair, Pair]:
@@ -152,10 +167,11 @@ def _on_the_way(workload: Workload, steps: Sequence[Sequence[str]], members: fro
 
 
 class _Need(NamedTuple):
-    """What the buffers of a merged group need at least, and whether it can be cut."""
+    """What the buffers of a merged group need at least, whether it can be cut, and what pinning all weights lacks."""
 
     smallest_bytes: int
     can_be_cut: bool
+    pinning: int | None
 
 
 def _broken(task: Task, pair: Pair, like: Pair, needs: dict[Pair, _Need]) -> Verdict | None:
@@ -179,8 +195,9 @@ def _broken(task: Task, pair: Pair, like: Pair, needs: dict[Pair, _Need]) -> Ver
         return Verdict("one sink", f"{listed(loose)} would not lead to {listed(names[-1:])} inside the group")
     if like not in needs:
         smallest = smallest_bytes(run)
-        needs[like] = _Need(smallest, run.tiling.trips.shape[1] > 1 or smallest < run.live.max())
-    (smallest, can_be_cut), memory = needs[like], task.machine.fused_in()
+        can_be_cut = run.tiling.trips.shape[1] > 1 or smallest < run.live.max()
+        needs[like] = _Need(smallest, can_be_cut, pinning_bytes(run))
+    (smallest, can_be_cut, _), memory = needs[like], task.machine.fused_in()
     if memory is None or smallest <= memory.usable_bytes:
         return None
     needed = f"its buffers need {smallest:,} bytes of {memory.name} at least, {memory.usable_bytes:,} are there"
@@ -195,6 +212,24 @@ def smallest_bytes(run: Members) -> int:
     """The least that the buffers of a run need while some layer runs, under any trip counts."""
     under_x = run.live_bytes(run.channel_tiling, "GXNPQ")
     return ceil(np.concatenate([run.live, under_x]).max(axis=1).min())
+
+
+def pinning_bytes(run: Members) -> int | None:
+    """What a run lacks to be one group with every weight fetched once, as far as buffers and weights go.
+
+    Under loops over N, P or Q all weights of an iteration of G stay beside the buffers; without such loops each layer
+    runs once, and its weights may pass:
+
+    .. math:: \\min_{trips} \\max_v live_v + [N P Q > 1] \\sum |W| / G
+    """
+    structure = run.task.machine.structure
+    if structure.home("W") != structure.fuses:
+        return None
+    layers = [run.workload[name] for name in run.names]
+    weights = sum(layer.weight_words for layer in layers if not layer.has_weight_port) * run.task.machine.bits.W / 8
+    g, n, p, q, _ = run.tiling.trips
+    needed = run.live.max(axis=1) + np.where(n * p * q > 1, weights / g, 0)
+    return max(0, ceil(float(needed.min()) - run.capacity))
 
 
 def _uncut(run: Members) -> tuple[Cause, str]:

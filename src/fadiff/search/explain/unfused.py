@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FEWEST_STARTS, STARTS = 2, 16
 """Mappings that each layer climbs from, where there is time for all."""
-MOST_MOVES = 2**21
+MOST_MOVES = 2**19
 """Moves of all climbs at every node: beyond, layers climb from fewer mappings, and the cheapest of them from none."""
 
 

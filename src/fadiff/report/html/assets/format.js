@@ -19,12 +19,15 @@ function scaled(value, units, base) {
     at += 1;
   }
   const plain = at === 0 && Number.isInteger(value);
-  return [(value < 0 ? MINUS : "") + (plain ? String(rest) : significant(rest)), units[at]];
+  return [(value < 0 ? MINUS : "") + (plain ? exact(rest) : significant(rest)), units[at]];
 }
 
 const joined = ([number, unit]) => (unit ? number + " " + unit : number);
 const energyParts = (pj) => scaled(pj, ["pJ", "nJ", "µJ", "mJ", "J", "kJ"], 1000);
-const byteParts = (count) => scaled(count, ["B", "KB", "MB", "GB", "TB"], 1024);
+const byteParts = (count) => {
+  const [number, unit] = scaled(count, ["B", "KB", "MB", "GB", "TB"], 1024);
+  return [bare(number), unit];
+};
 const countParts = (count) => scaled(count, ["", "K", "M", "G", "T", "P"], 1000);
 const energy = (pj) => joined(energyParts(pj));
 const bytes = (count) => joined(byteParts(count));

@@ -46,7 +46,7 @@ function showWhatIf() {
 
 const present = (x) =>
   x.unit === "bytes"
-    ? bare(byteParts(x.value)[0]) + " " + byteParts(x.value)[1]
+    ? bytes(x.value)
     : `${bare(significant(x.value))} ${x.unit}`;
 const answer = (share) => h("span", { class: share > 0 ? "worse" : share < 0 ? "better" : null }, change(share));
 
