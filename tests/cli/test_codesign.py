@@ -98,7 +98,10 @@ def test_asked_again_it_goes_on_from_what_is_there(desk: Path, found: dict):
         (["--objective", "beauty"], "objective 'beauty' is unknown: use one of edp, energy, latency, edp-area"),
         (["--weight", "other=2"], "'other' is none of the networks: use product"),
         (["--weight", "product=0"], "'0' is no positive number"),
-        (["--proposals", "magic"], "proposals are 'magic': use descent or random"),
+        (
+            ["--proposals", "magic"],
+            "proposals are 'magic': use one of descent, climb, uniform, filling",
+        ),
         (["--method", "magic"], "method 'magic' is unknown"),
         (["--budget", "long"], "budget 'long' is no duration"),
         (["--space", "chip.yaml"], "this is one machine, none of its numbers is free"),

@@ -63,7 +63,11 @@ def codesign(
         str, typer.Option("--method", "-m", help="How schedules of a machine are searched, as in fadiff optimize.")
     ] = "exact",
     proposals: Annotated[
-        str, typer.Option("--proposals", help="Who proposes the first machines: descent, or random for a plain climb.")
+        str,
+        typer.Option(
+            "--proposals",
+            help="Who proposes machines: descent; or to compare with, climb, uniform, filling, tpe, bayesian, derived.",
+        ),
     ] = "descent",
     trace: Annotated[
         Path | None,
@@ -87,6 +91,7 @@ def codesign(
     from fadiff.report.design_page import design_html
     from fadiff.search.codesign import CodesignSettings, Question
     from fadiff.search.codesign import codesign as run
+    from fadiff.search.codesign.settings import ALIASES
     from fadiff.search.gradient import DescentSettings
     from fadiff.search.optimize import find_method, parse_duration
 
@@ -102,10 +107,8 @@ def codesign(
         aim=objective,  # pyright: ignore[reportArgumentType]  (checked by the question)
     )
     question = replace(question, weights=_weights(weight, [workload.name for workload in question.workloads]))
-    if proposals not in ("descent", "random"):
-        raise FadiffError(f"proposals are {proposals!r}: use descent or random")
-    descent = DescentSettings(restarts=restarts) if proposals == "descent" else None
-    settings = CodesignSettings(seconds, seed, descent, method=method)
+    who = ALIASES.get(proposals, proposals)
+    settings = CodesignSettings(seconds, seed, who, DescentSettings(restarts=restarts), method=method)
 
     def watch(progress: "Progress") -> None:
         if sys.stderr.isatty():

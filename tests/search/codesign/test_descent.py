@@ -91,3 +91,12 @@ def test_the_descent_proposes_machines_that_can_be_built_within_the_area():
         assert FLAT.rounded(candidate.values) == candidate.values
     best = FLAT.at(found[0].values)
     assert best.peak_macs > 2  # lanes are worth their area
+
+
+def test_machines_that_follow_from_mappings_shrink_where_that_pays():
+    question, found = Question((PRODUCT,), FLAT, AREA_MM2), list[Candidate]()
+    list(descend(question, gradient.DescentSettings(restarts=8, steps=40, fuse=False), 0, inf, found, derived=True))
+    assert all(question.fits(candidate.values) for candidate in found)
+    best = FLAT.at(found[0].values)
+    assert best.peak_macs > 2
+    assert best.memories[1].bytes < FLAT.largest[0] / 2

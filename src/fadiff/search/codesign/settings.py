@@ -1,0 +1,53 @@
+"""How co-design searches, and who proposes machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from fadiff.errors import FadiffError, pip_install
+from fadiff.search.codesign.samplers import SAMPLERS
+from fadiff.search.gradient import DescentSettings
+
+PROPOSALS = {
+    "descent": "mappings, fusion and machines descend together, then a climb",
+    "climb": "random machines, then a climb",
+    "uniform": "random machines",
+    "filling": "random machines that fill the area",
+    "tpe": "Optuna's tree-structured Parzen estimator",
+    "bayesian": "Bayesian optimization with a Gaussian process, by BoTorch",
+    "derived": "DOSA's way: without fusion, the machine follows from the mappings that descend",
+}
+"""Who may propose machines."""
+ALIASES = {"random": "climb"}
+"""Former names."""
+
+
+@dataclass(frozen=True)
+class CodesignSettings:
+    """How co-design searches."""
+
+    budget_seconds: float = 300.0
+    seed: int = 0
+    proposals: str = "descent"
+    """Who proposes machines, one of PROPOSALS."""
+    descent: DescentSettings = DescentSettings(restarts=64)
+    """How machines and mappings descend, where they do."""
+    candidates: int = 5
+    """Distinct machines that are scored after the descent."""
+    method: str = "exact"
+    """How schedules are searched on a given machine."""
+
+    def __post_init__(self) -> None:
+        if self.proposals not in PROPOSALS:
+            close = get_close_matches(self.proposals, PROPOSALS, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise FadiffError(f"proposals are {self.proposals!r}{hint}: use one of {', '.join(PROPOSALS)}")
+        missing = SAMPLERS[self.proposals].missing if self.proposals in SAMPLERS else None
+        if missing is not None:
+            raise FadiffError(f"proposals {self.proposals!r} need {missing}: run {pip_install('baselines')}")
+
+    @property
+    def derives(self) -> bool:
+        """Whether machines follow from mappings, without fusion."""
+        return self.proposals == "derived"
