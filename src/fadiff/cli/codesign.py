@@ -69,6 +69,9 @@ def codesign(
             help="Who proposes machines: descent; or to compare with, climb, uniform, filling, tpe, bayesian, derived.",
         ),
     ] = "descent",
+    exact_factors: Annotated[
+        bool, typer.Option("--exact-factors", help="Only tiles that divide their dims, as in fadiff optimize.")
+    ] = False,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Where to write the trace of the search.", show_default=False),
@@ -108,7 +111,9 @@ def codesign(
     )
     question = replace(question, weights=_weights(weight, [workload.name for workload in question.workloads]))
     who = ALIASES.get(proposals, proposals)
-    settings = CodesignSettings(seconds, seed, who, DescentSettings(restarts=restarts), method=method)
+    settings = CodesignSettings(
+        seconds, seed, who, DescentSettings(restarts=restarts), method=method, exact_factors=exact_factors
+    )
 
     def watch(progress: "Progress") -> None:
         if sys.stderr.isatty():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, log
+from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,10 +64,10 @@ class Cube:
         """The machine with its free numbers multiplied by the one factor that suits the area."""
         space, limit = self.question.space, self.question.area_range_mm2[1]
         low, high = (np.log([space.numbers[i].ends[end] for i in free]) for end in (0, 1))
-        fills = self.fills and self.question.area_mm2 < inf and self.question.aim != "edp-area"
+        fills = self.fills and self.question.fills_area
         widest = float((high - low).max(initial=0.0))
         tried = np.repeat(logs[:, None], FACTORS, axis=1)
-        less, more = -widest, widest if fills else 0.0
+        less, more, last = -widest, widest if fills else 0.0, 0
         for _ in range(2):
             factors = np.linspace(less, more, FACTORS)
             tried[free] = np.clip(logs[free, None] + factors, low[:, None], high[:, None])

@@ -87,10 +87,15 @@ class CodesignState(NamedTuple):
     optimizer: optax.OptState
 
 
-def filling(space: Space, random: np.random.Generator, budgets_mm2: np.ndarray) -> np.ndarray:
-    """Random machines ``[numbers, restarts]``, as logarithms: all their numbers multiplied by what fills the budget."""
+def drawn_logs(space: Space, random: np.random.Generator, count: int) -> np.ndarray:
+    """Random machines ``[numbers, count]`` of the space, as logarithms."""
     low, high = (np.log([number.ends[end] for number in space.numbers])[:, None] for end in (0, 1))
-    drawn = random.uniform(low, high, size=(len(space.numbers), len(budgets_mm2)))
+    return random.uniform(low, high, size=(len(space.numbers), count))
+
+
+def filling(space: Space, drawn: np.ndarray, budgets_mm2: np.ndarray) -> np.ndarray:
+    """Machines ``[numbers, restarts]``, as logarithms: all their numbers multiplied by what fills the budget."""
+    low, high = (np.log([number.ends[end] for number in space.numbers])[:, None] for end in (0, 1))
     widest = float((high - low).max())
     less, more = np.full(len(budgets_mm2), -widest), np.full(len(budgets_mm2), widest)
     for _ in range(40):
@@ -130,7 +135,9 @@ def descend(
         settings, objective=question.objective, spatial_slack=int(settings.spatial_slack * max(spread, 1.0))
     )
     limits = budgets(question, settings.restarts)
-    logs = filling(space, random, limits)
+    logs = drawn_logs(space, random, settings.restarts)
+    if question.fills_area:
+        logs = filling(space, logs, limits)
     starts, half = _greedy_starts(question, logs), -(-settings.restarts // 2)
     if starts[0]:
         places = np.arange(half) % len(starts[0])
@@ -244,7 +251,7 @@ def _descend(
         def derive(scene: Scene) -> Derived:
             logs = needed_logs(space, scene)
             built = snapped(space, logs, share, up=True)
-            numbers = cast("MachineArrays", space.arrays(built[:, :, None], jnp))
+            numbers = space.arrays(built[:, :, None], jnp)
             return Derived(numbers, area_loss(space, built, prices, now.weight), logs)
 
         if derived:

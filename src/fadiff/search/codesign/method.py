@@ -28,8 +28,9 @@ from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
 from fadiff.hardware import Memory, machine_area
 from fadiff.schedule.rules import violations
-from fadiff.search.codesign.descent import Candidate, descend, filling
-from fadiff.search.codesign.moves import Move, needed_values, neighbours, single_moves
+from fadiff.search.codesign.cube import Cube
+from fadiff.search.codesign.descent import Candidate, descend
+from fadiff.search.codesign.moves import STRIDES, Move, needed_values, neighbours, single_moves
 from fadiff.search.codesign.rows import Row, Rows
 from fadiff.search.codesign.samplers import SAMPLERS
 from fadiff.search.codesign.settings import CodesignSettings
@@ -110,7 +111,7 @@ def codesign(
     """Find a machine and schedules for it; a folder keeps what was tried, and a search that was stopped goes on."""
     if settings.derives and len(question.workloads) > 1:
         raise FadiffError("a machine is derived from the mappings of one network: give one, or use other proposals")
-    search = _Search(question, settings, Rows(question, folder, proposals=settings.proposals))
+    search = _Search(question, settings, Rows(question, folder, how=settings.told))
     trace: list[Progress] = []
 
     def note(status: Status, detail: str = "") -> None:
@@ -216,22 +217,27 @@ class _Search:
         self.rows.propose(_distinct(question, [one.values for one in found] or drawn, settings.candidates))
 
     def _climb(self) -> Iterator[tuple[Status, str]]:
-        """Shrink the best machine, then try its neighbours until none is better; an opponent only shrinks."""
-        climbed: set[Values] = set()
-        climbs = self.settings.proposals in ("descent", "climb")
-        while (best := self.rows.best) is not None and best.values not in climbed and not self.spent(CLIMB_SHARE):
-            climbed.add(best.values)
-            shrunk = needed_values(self.question.space, best.values, self.rows.evaluations(best))
-            moves = [Move("shrink", shrunk)] if shrunk != best.values else []
-            for move in (*moves, *(neighbours(self.question, best.values) if climbs else ())):
-                if self.spent(CLIMB_SHARE):
-                    break
-                scored = len(self.rows.rows)
-                row = self.score(move.values, move.name, near=best)
-                if len(self.rows.rows) > scored:
-                    yield Status("climb"), _told(row)
-                if row.score < best.score - HAIR:
-                    break
+        """Shrink the best machine, then try its neighbours until none is better, with shorter and shorter strides; an
+        opponent only shrinks."""
+        strides = list(STRIDES) if self.settings.proposals in ("descent", "climb") else [None]
+        while strides and (best := self.rows.best) is not None and not self.spent(CLIMB_SHARE):
+            yield from self._step(best, strides[0])
+            if self.rows.best is best:
+                del strides[0]
+
+    def _step(self, best: Row, stride: float | None) -> Iterator[tuple[Status, str]]:
+        """Shrink a machine, or go to the first neighbour at a stride that is better."""
+        shrunk = needed_values(self.question.space, best.values, self.rows.evaluations(best))
+        moves = [Move("shrink", shrunk)] if shrunk != best.values else []
+        for move in (*moves, *(() if stride is None else neighbours(self.question, best.values, stride))):
+            if self.spent(CLIMB_SHARE):
+                return
+            scored = len(self.rows.rows)
+            row = self.score(move.values, move.name, near=best)
+            if len(self.rows.rows) > scored:
+                yield Status("climb"), _told(row)
+            if row.score < best.score - HAIR:
+                return
 
     def _price(self, best: Row) -> Iterator[tuple[Status, str]]:
         """Score one step of each number of the best machine, also beyond the area."""
@@ -285,6 +291,7 @@ class _Search:
             method=self.settings.method,
             budget_seconds=seconds / len(self.question.workloads),
             seed=self.settings.seed,
+            exact_factors=self.settings.exact_factors,
             objective=self.question.objective,
         )
         if result.stopped == "interrupt":  # a search keeps what it has; here the machines before this one are kept
@@ -300,10 +307,9 @@ class _Search:
 
 
 def random_machines(question: Question, seed: int, count: int) -> list[Values]:
-    """Random machines that fill the area."""
-    limits = np.full(count, question.area_range_mm2[1])
-    logs = filling(question.space, np.random.default_rng(seed), limits)
-    return [question.fitted(question.space.rounded(np.exp(column).tolist())) for column in logs.T]
+    """Random machines that fill the area, if there is one to fill."""
+    cube, random = Cube(question, fills=True), np.random.default_rng(seed)
+    return [cube.machine(point) for point in random.random((count, len(cube.counts))).tolist()]
 
 
 def _carried(evaluation: Evaluation, machine: Machine) -> Iterator[Evaluation]:

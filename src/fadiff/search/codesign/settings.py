@@ -37,6 +37,8 @@ class CodesignSettings:
     """Distinct machines that are scored after the descent."""
     method: str = "exact"
     """How schedules are searched on a given machine."""
+    exact_factors: bool = False
+    """Only tiles that divide their dims."""
 
     def __post_init__(self) -> None:
         if self.proposals not in PROPOSALS:
@@ -51,3 +53,8 @@ class CodesignSettings:
     def derives(self) -> bool:
         """Whether machines follow from mappings, without fusion."""
         return self.proposals == "derived"
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What two searches of one question must have in common to share rows."""
+        return {"proposals": self.proposals, "exact_factors": self.exact_factors}
