@@ -28,21 +28,21 @@ class Shape(NamedTuple):
     """Channels."""
     outputs: int
     stride: int = 1
-    count: int = 1
+    repeat: int = 1
 
 
 _MATMULS = ((128, 768, 768, 2), (128, 64, 128, 1), (128, 128, 64, 1), (128, 768, 3072, 1), (128, 3072, 768, 1))
 """BERT, one head's slice of 128 tokens: rows, inputs, outputs, count."""
 _BERT_CHAINS = ((1, 2), (3, 4))
 _RESNET50 = (
-    Shape(7, 112, 3, 64, stride=2), Shape(1, 56, 64, 64), Shape(3, 56, 64, 64, count=3),
-    Shape(1, 56, 64, 256, count=4), Shape(1, 56, 256, 64, count=2), Shape(1, 56, 256, 128),
-    Shape(3, 28, 128, 128, stride=2), Shape(1, 28, 128, 512, count=4), Shape(1, 28, 256, 512, stride=2),
-    Shape(1, 28, 512, 128, count=3), Shape(3, 28, 128, 128, count=3), Shape(1, 28, 512, 256),
-    Shape(3, 14, 256, 256, stride=2), Shape(1, 14, 256, 1024, count=6), Shape(1, 14, 512, 1024, stride=2),
-    Shape(1, 14, 1024, 256, count=5), Shape(3, 14, 256, 256, count=5), Shape(1, 14, 1024, 512),
-    Shape(3, 7, 512, 512, stride=2), Shape(1, 7, 512, 2048, count=3), Shape(1, 7, 1024, 2048, stride=2),
-    Shape(1, 7, 2048, 512, count=2), Shape(3, 7, 512, 512, count=2), Shape(1, 1, 2048, 1000),
+    Shape(7, 112, 3, 64, stride=2), Shape(1, 56, 64, 64), Shape(3, 56, 64, 64, repeat=3),
+    Shape(1, 56, 64, 256, repeat=4), Shape(1, 56, 256, 64, repeat=2), Shape(1, 56, 256, 128),
+    Shape(3, 28, 128, 128, stride=2), Shape(1, 28, 128, 512, repeat=4), Shape(1, 28, 256, 512, stride=2),
+    Shape(1, 28, 512, 128, repeat=3), Shape(3, 28, 128, 128, repeat=3), Shape(1, 28, 512, 256),
+    Shape(3, 14, 256, 256, stride=2), Shape(1, 14, 256, 1024, repeat=6), Shape(1, 14, 512, 1024, stride=2),
+    Shape(1, 14, 1024, 256, repeat=5), Shape(3, 14, 256, 256, repeat=5), Shape(1, 14, 1024, 512),
+    Shape(3, 7, 512, 512, stride=2), Shape(1, 7, 512, 2048, repeat=3), Shape(1, 7, 1024, 2048, stride=2),
+    Shape(1, 7, 2048, 512, repeat=2), Shape(3, 7, 512, 512, repeat=2), Shape(1, 1, 2048, 1000),
 )  # fmt: skip
 _UNET = (
     (Shape(3, 570, 1, 64), Shape(3, 568, 64, 64)), (Shape(3, 282, 64, 128), Shape(3, 280, 128, 128)),
@@ -77,13 +77,13 @@ def network(name: str, *, fused: bool = False) -> Workload:
 
 
 def _layer(name: str, shape: Shape, source: str | None = None) -> Layer:
-    kernel, side, inputs, outputs, stride, count = shape
+    kernel, side, inputs, outputs, stride, repeat = shape
     dims = Dims(K=outputs, C=inputs, P=side, Q=side, R=kernel, S=kernel)
-    return Layer(name, "mac", dims, (Input(source),), stride=(stride, stride), repeat=count)
+    return Layer(name, "mac", dims, (Input(source),), stride=(stride, stride), repeat=repeat)
 
 
-def _matmul(rows: int, inputs: int, outputs: int, count: int) -> Layer:
-    return Layer("matmul", "mac", Dims(K=outputs, C=inputs, P=rows), (Input(None),), repeat=count)
+def _matmul(rows: int, inputs: int, outputs: int, repeat: int) -> Layer:
+    return Layer("matmul", "mac", Dims(K=outputs, C=inputs, P=rows), (Input(None),), repeat=repeat)
 
 
 def _resnet50() -> Workload:

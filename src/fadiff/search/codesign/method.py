@@ -16,8 +16,9 @@ Every machine that is scored is a row (:mod:`.rows`). Rows that are there alread
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
     from fadiff.search.codesign.question import Question
     from fadiff.workload import Workload
 
-IDLE_ASKS = 100
-"""So many machines in a row that are known already end a sampler."""
+IDLE_ASKS = 30
+"""So many machines in a row that are known already end a sampler, or the starts of climbs."""
+CLIMBING = ("descent", "climb")
+"""Proposals that are climbed from."""
 SMALLER = (0.5, 0.25)
 """Classes of area below the one that is asked for, each with a machine of its own among the first ones."""
 FULL = "full"
@@ -204,40 +207,70 @@ class _Search:
         """Choose the machines to score first: distinct ones, the best first."""
         question, settings = self.question, self.settings
         found: list[Candidate] = []
-        if settings.proposals != "climb":
+        if settings.descends:
             deadline = self.began + DESCENT_SHARE * settings.budget_seconds
-            given = replace(settings.descent, fuse=settings.descent.fuse and not settings.derives)
-            descending = descend(question, given, settings.seed, deadline, found, derived=settings.derives)
+            steps = descend(question, settings.descending, settings.seed, deadline, found, derived=settings.derives)
             try:
-                for status in stepwise(descending):
+                for status in stepwise(steps):
                     yield status, ""
             except OutOfTimeError as early:
                 yield Status("descend"), str(early) or "the budget was too short for the descent"
-        drawn = random_machines(question, settings.seed, settings.candidates)
+        drawn = list(islice(random_machines(question, settings.seed), settings.candidates))
         self.rows.propose(_distinct(question, [one.values for one in found] or drawn, settings.candidates))
 
     def _climb(self) -> Iterator[tuple[Status, str]]:
-        """Shrink the best machine, then try its neighbours until none is better, with shorter and shorter strides; an
-        opponent only shrinks."""
-        strides = list(STRIDES) if self.settings.proposals in ("descent", "climb") else [None]
-        while strides and (best := self.rows.best) is not None and not self.spent(CLIMB_SHARE):
-            yield from self._step(best, strides[0])
-            if self.rows.best is best:
-                del strides[0]
-
-    def _step(self, best: Row, stride: float | None) -> Iterator[tuple[Status, str]]:
-        """Shrink a machine, or go to the first neighbour at a stride that is better."""
-        shrunk = needed_values(self.question.space, best.values, self.rows.evaluations(best))
-        moves = [Move("shrink", shrunk)] if shrunk != best.values else []
-        for move in (*moves, *(() if stride is None else neighbours(self.question, best.values, stride))):
-            if self.spent(CLIMB_SHARE):
+        """Climb from the best machine, then from the others that were proposed, then from random ones, as long as there
+        is time and machines are new; an opponent only shrinks its best."""
+        climbed: set[Values] = set()
+        idle = 0
+        for start in self._starts():
+            before = len(self.rows.rows)
+            row = self.score(start, "start")
+            if row.values not in climbed and row.score < inf:
+                yield from self._climb_from(row, climbed)
+            idle = 0 if len(self.rows.rows) > before else idle + 1
+            if self.spent(CLIMB_SHARE) or idle == IDLE_ASKS:
                 return
+
+    def _starts(self) -> Iterator[Values]:
+        """Machines to climb from."""
+        if self.rows.best is None:
+            return
+        yield self.rows.best.values
+        if self.settings.proposals in CLIMBING:
+            yield from [
+                row.values for row in sorted(self.rows.rows, key=lambda row: row.score) if row.origin == "proposed"
+            ]
+            yield from random_machines(self.question, self.settings.seed + 1)
+
+    def _climb_from(self, here: Row, climbed: set[Values]) -> Iterator[tuple[Status, str]]:
+        """Shrink a machine and go to neighbours that are better, with shorter and shorter strides, up to a machine that
+        was climbed before."""
+        strides = list(STRIDES) if self.settings.proposals in CLIMBING else [None]
+        while strides and not self.spent(CLIMB_SHARE):
+            climbed.add(here.values)
+            there = yield from self._step(here, strides[0])
+            if there is None:
+                del strides[0]
+            elif there.values in climbed:
+                return
+            else:
+                here = there
+
+    def _step(self, here: Row, stride: float | None) -> Generator[tuple[Status, str], None, Row | None]:
+        """The machine shrunk, or the first neighbour at a stride that is better, if there is one."""
+        shrunk = needed_values(self.question.space, here.values, self.rows.evaluations(here))
+        moves = [Move("shrink", shrunk)] if shrunk != here.values else []
+        for move in (*moves, *(() if stride is None else neighbours(self.question, here.values, stride))):
+            if self.spent(CLIMB_SHARE):
+                return None
             scored = len(self.rows.rows)
-            row = self.score(move.values, move.name, near=best)
+            row = self.score(move.values, move.name, near=here)
             if len(self.rows.rows) > scored:
                 yield Status("climb"), _told(row)
-            if row.score < best.score - HAIR:
-                return
+            if row.score < here.score - HAIR:
+                return row
+        return None
 
     def _price(self, best: Row) -> Iterator[tuple[Status, str]]:
         """Score one step of each number of the best machine, also beyond the area."""
@@ -306,10 +339,11 @@ class _Search:
         )
 
 
-def random_machines(question: Question, seed: int, count: int) -> list[Values]:
+def random_machines(question: Question, seed: int) -> Iterator[Values]:
     """Random machines that fill the area, if there is one to fill."""
     cube, random = Cube(question, fills=True), np.random.default_rng(seed)
-    return [cube.machine(point) for point in random.random((count, len(cube.counts))).tolist()]
+    while True:
+        yield cube.machine(random.random(len(cube.counts)).tolist())
 
 
 def _carried(evaluation: Evaluation, machine: Machine) -> Iterator[Evaluation]:

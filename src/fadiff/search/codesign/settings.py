@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from fadiff.errors import FadiffError, pip_install
@@ -53,6 +53,16 @@ class CodesignSettings:
     def derives(self) -> bool:
         """Whether machines follow from mappings, without fusion."""
         return self.proposals == "derived"
+
+    @property
+    def descends(self) -> bool:
+        """Whether mappings descend."""
+        return self.proposals in ("descent", "derived")
+
+    @property
+    def descending(self) -> DescentSettings:
+        """How they do."""
+        return replace(self.descent, fuse=self.descent.fuse and not self.derives)
 
     @property
     def told(self) -> dict[str, object]:
