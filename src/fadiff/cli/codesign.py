@@ -114,6 +114,7 @@ def codesign(
     settings = CodesignSettings(
         seconds, seed, who, DescentSettings(restarts=restarts), method=method, exact_factors=exact_factors
     )
+    settings.check(question)
 
     def watch(progress: "Progress") -> None:
         if sys.stderr.isatty():

@@ -112,9 +112,8 @@ def codesign(
     watch: Callable[[Progress], None] | None = None,
 ) -> Design:
     """Find a machine and schedules for it; a folder keeps what was tried, and a search that was stopped goes on."""
-    if settings.derives and len(question.workloads) > 1:
-        raise FadiffError("a machine is derived from the mappings of one network: give one, or use other proposals")
-    search = _Search(question, settings, Rows(question, folder, how=settings.told))
+    settings.check(question)
+    search = _Search(question, settings, Rows(question, folder, how=settings.shared))
     trace: list[Progress] = []
 
     def note(status: Status, detail: str = "") -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError, pip_install
 from fadiff.search.codesign.samplers import SAMPLERS
 from fadiff.search.gradient import DescentSettings
+
+if TYPE_CHECKING:
+    from fadiff.search.codesign.question import Question
 
 PROPOSALS = {
     "descent": "mappings, fusion and machines descend together, then a climb",
@@ -49,6 +53,11 @@ class CodesignSettings:
         if missing is not None:
             raise FadiffError(f"proposals {self.proposals!r} need {missing}: run {pip_install('baselines')}")
 
+    def check(self, question: Question) -> None:
+        """Raise where such a search cannot answer a question."""
+        if self.derives and len(question.workloads) > 1:
+            raise FadiffError("a machine is derived from the mappings of one network: give one, or use other proposals")
+
     @property
     def derives(self) -> bool:
         """Whether machines follow from mappings, without fusion."""
@@ -65,6 +74,6 @@ class CodesignSettings:
         return replace(self.descent, fuse=self.descent.fuse and not self.derives)
 
     @property
-    def told(self) -> dict[str, object]:
+    def shared(self) -> dict[str, object]:
         """What two searches of one question must have in common to share rows."""
         return {"proposals": self.proposals, "exact_factors": self.exact_factors}
