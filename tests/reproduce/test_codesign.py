@@ -1,5 +1,6 @@
 """Co-design against other searches: its spaces, rows, curves and tables."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 
 from fadiff.reproduce.codesign import experiment
 from fadiff.reproduce.codesign.experiment import AREA_MM2, SPACES, Cell, read_study_space
-from fadiff.reproduce.experiment import Desk
+from fadiff.reproduce.experiment import Desk, run
 from fadiff.search.codesign import CodesignSettings, codesign
+from fadiff.search.codesign.samplers import SAMPLERS
 from reproduce.pages import table_after
-from search.codesign.tiny import asked
+from search.codesign.tiny import ONE, SPACE, asked
 
 
 @pytest.mark.parametrize(("name", "nodes"), [(SPACES[0], 6), (SPACES[1], 7)])
@@ -52,3 +54,18 @@ def test_rows_are_the_times_at_which_something_better_was_found():
     assert edp == sorted(edp, reverse=True)
     assert edp[0] == design.rows[0].costs["one"]["edp_uj_cycles"]
     assert str(rows[-1]["machine"]).startswith("scratchpad.bytes=")
+
+
+def test_the_whole_experiment_runs_and_goes_on_from_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(experiment, "load_model", lambda name: replace(ONE, name=name))
+    monkeypatch.setattr(experiment, "read_study_space", lambda name: SPACE)
+    monkeypatch.setattr(experiment, "AREA_MM2", 0.03)
+    monkeypatch.setattr(experiment, "PROPOSALS", {"climb": "climbs", "filling": "fills", "tpe": "is not there"})
+    monkeypatch.setattr(experiment, "SAMPLERS", {"tpe": SAMPLERS["tpe"]._replace(needs=("no_such_package",))})
+    monkeypatch.setattr(experiment, "QUICK_BUDGET_S", 1.0)
+    desk = Desk("codesign", tmp_path, quick=True)
+    page = run(desk).read_text()
+    assert "`tpe` is left out, since no_such_package is not installed." in " ".join(page.split())
+    assert list(table_after(page, "| resnet18, gemmini")) == ["climb", "filling"]
+    monkeypatch.setattr(experiment, "codesign", lambda *_: pytest.fail("rows that are there are not measured again"))
+    assert run(desk).read_text() == page

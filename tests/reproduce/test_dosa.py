@@ -1,6 +1,7 @@
 """DOSA's networks and machine, and the tables beside its results."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from fadiff.reproduce.dosa import experiment
 from fadiff.reproduce.dosa.networks import NETWORKS, network
 from fadiff.reproduce.experiment import Desk, run
+from fadiff.search.codesign import CodesignSettings, Design, Question, codesign
 from fadiff.workload import Workload, load_model
 from reproduce.pages import table_after, write_csv
 
@@ -67,3 +69,20 @@ def test_a_row_is_what_the_search_found():
     (row,) = experiment._rows(experiment.Cell("bert", "given", 1.0))
     assert (row["scratchpad_kb"], row["accumulator_kb"], row["rows"]) == (108, 16, 16)
     assert float(str(row["edp_uj_cycles"])) > 0.9 * experiment.PUBLISHED["bert"].edp_uj_cycles
+
+
+def test_the_whole_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    small = {"bert": experiment.PUBLISHED["bert"]}
+    monkeypatch.setattr(experiment, "NETWORKS", tuple(small))
+    monkeypatch.setattr(experiment, "PUBLISHED", small)
+    monkeypatch.setattr(experiment, "QUICK_BUDGET_S", 0.5)
+    searched = []
+
+    def quick(question: Question, settings: CodesignSettings) -> Design:
+        searched.append((len(question.space.numbers), bool(question.workloads[0].edges), settings.exact_factors))
+        return codesign(question, replace(settings, method="greedy", proposals="climb"))
+
+    monkeypatch.setattr(experiment, "codesign", quick)
+    run(Desk("dosa", tmp_path, quick=True))
+    free = [(2, False, True), (2, False, False), (2, True, False)]
+    assert searched == [*free, *((4, fused, exact) for _, fused, exact in free)]
