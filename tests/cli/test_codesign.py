@@ -98,7 +98,10 @@ def test_asked_again_it_goes_on_from_what_is_there(desk: Path, found: dict):
         (["--objective", "beauty"], "objective 'beauty' is unknown: use one of edp, energy, latency, edp-area"),
         (["--weight", "other=2"], "'other' is none of the networks: use product"),
         (["--weight", "product=0"], "'0' is no positive number"),
-        (["--proposals", "magic"], "proposals are 'magic': use descent or random"),
+        (
+            ["--proposals", "magic"],
+            "proposals are 'magic': use one of descent, climb, uniform, filling",
+        ),
         (["--method", "magic"], "method 'magic' is unknown"),
         (["--budget", "long"], "budget 'long' is no duration"),
         (["--space", "chip.yaml"], "this is one machine, none of its numbers is free"),
@@ -122,6 +125,20 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 def test_a_folder_of_another_question_is_refused(desk: Path, found: dict):
     asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", desk / "out")
     assert "an earlier search of another area_mm2" in refusal(*asked, "-m", "greedy", "--area", "0.04")
+
+
+def test_the_former_word_for_a_plain_climb_still_means_it(desk: Path, tmp_path: Path):
+    asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", tmp_path / "out", *QUICK)
+    assert fadiff(*asked, "--proposals", "random").exit_code == 0
+    assert json.loads((tmp_path / "out" / "question.json").read_text(encoding="utf-8"))["proposals"] == "climb"
+    assert "an earlier search of another proposals is there" in refusal(*asked, "--proposals", "uniform")
+
+
+def test_a_machine_is_derived_from_one_network_alone(desk: Path, tmp_path: Path):
+    other = write(tmp_path, "other.yaml", NETWORK.replace("product", "other"))
+    asked = ("codesign", desk / "net.yaml", other, "--space", desk / "space.yaml", "-o", tmp_path / "out", *QUICK)
+    assert "derived from the mappings of one network: give one" in refusal(*asked, "--proposals", "derived")
+    assert not (tmp_path / "out").exists()
 
 
 def test_two_runs_in_one_folder_are_refused(desk: Path, tmp_path: Path):

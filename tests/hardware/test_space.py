@@ -247,3 +247,55 @@ def test_a_tie_may_name_a_key_and_divide(tmp_path: Path):
     sums = space.at(values).nodes[3]
     assert isinstance(sums, Memory)
     assert sums.bytes == 4096
+
+
+LAW = """
+name: chip
+nodes:
+  - {memory: DRAM, keeps: WIO}
+  - {memory: buffer, keeps: WI, bytes: {from: 16 KB, to: 2 MB}, read_pj: {base: 0.5, per_kb: 0.02}}
+  - {axis: cols, size: {from: 8, to: 128, powers_of: 2}, dims: KG}
+  - {memory: sums, keeps: O, bytes: total / cols, word_bits: 32, read_pj: {per_kb: 0.1}, write_pj: 3}
+numbers:
+  total: {from: 4 KB, to: 64 KB}
+"""
+
+
+def test_energies_follow_the_law_that_a_file_states(tmp_path: Path):
+    space = read_space(written(tmp_path, LAW))
+    values = named(space, total=32768, buffer_bytes=65536, cols_size=16)
+    machine = space.at(values)
+    assert [(node.read_pj, node.write_pj) for node in machine.memories[1:]] == [
+        (pytest.approx(0.5 + 0.02 * 64),) * 2,
+        (pytest.approx(0.1 * 2), 3),
+    ]
+    arrays, packed = space.arrays(np.log(values)), pack_machine(machine)
+    assert np.asarray(arrays.read_pj) == pytest.approx(packed.read_pj)
+    assert np.asarray(arrays.write_pj) == pytest.approx(packed.write_pj)
+
+
+def test_a_machine_may_state_the_law_too(tmp_path: Path):
+    text = LAW.replace("{from: 16 KB, to: 2 MB}", "64 KB").replace("{from: 8, to: 128, powers_of: 2}", "16")
+    text = text.replace("total / cols", "2 KB").partition("numbers:")[0]
+    buffer, sums = load_machine(str(written(tmp_path, text))).memories[1:]
+    assert (buffer.read_pj, buffer.write_pj) == (pytest.approx(1.78), pytest.approx(1.78))
+    assert (sums.read_pj, sums.write_pj) == (pytest.approx(0.2), 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            "{memory: DRAM, keeps: WIO}",
+            "{memory: DRAM, keeps: WIO, read_pj: {per_kb: 1}}",
+            "it has none: give it a num",
+        ),
+        ("per_kb: 0.02", "per_kb: -1", "nodes.1.read_pj.per_kb: input should be greater than or equal to 0"),
+        ("per_kb: 0.02", "per_mb: 1", "nodes.1.read_pj.per_mb: this key is unknown"),
+        ("{base: 0.5, per_kb: 0.02}", "much", "nodes.1.read_pj: input should be a valid number"),
+    ],
+)
+def test_a_law_that_makes_no_sense_is_told_with_its_place(tmp_path: Path, old: str, new: str, told: str):
+    with pytest.raises(FileError) as refusal:
+        read_space(written(tmp_path, LAW.replace(old, new)))
+    assert told in str(refusal.value)

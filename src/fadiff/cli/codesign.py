@@ -63,8 +63,15 @@ def codesign(
         str, typer.Option("--method", "-m", help="How schedules of a machine are searched, as in fadiff optimize.")
     ] = "exact",
     proposals: Annotated[
-        str, typer.Option("--proposals", help="Who proposes the first machines: descent, or random for a plain climb.")
+        str,
+        typer.Option(
+            "--proposals",
+            help="Who proposes machines: descent; or to compare with, climb, uniform, filling, tpe, bayesian, derived.",
+        ),
     ] = "descent",
+    exact_factors: Annotated[
+        bool, typer.Option("--exact-factors", help="Only tiles that divide their dims, as in fadiff optimize.")
+    ] = False,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Where to write the trace of the search.", show_default=False),
@@ -87,6 +94,7 @@ def codesign(
     from fadiff.report.design_page import design_html
     from fadiff.search.codesign import CodesignSettings, Question
     from fadiff.search.codesign import codesign as run
+    from fadiff.search.codesign.settings import ALIASES
     from fadiff.search.gradient import DescentSettings
     from fadiff.search.optimize import find_method, parse_duration
 
@@ -102,10 +110,11 @@ def codesign(
         aim=objective,  # pyright: ignore[reportArgumentType]  (checked by the question)
     )
     question = replace(question, weights=_weights(weight, [workload.name for workload in question.workloads]))
-    if proposals not in ("descent", "random"):
-        raise FadiffError(f"proposals are {proposals!r}: use descent or random")
-    descent = DescentSettings(restarts=restarts) if proposals == "descent" else None
-    settings = CodesignSettings(seconds, seed, descent, method=method)
+    who = ALIASES.get(proposals, proposals)
+    settings = CodesignSettings(
+        seconds, seed, who, DescentSettings(restarts=restarts), method=method, exact_factors=exact_factors
+    )
+    settings.check(question)
 
     def watch(progress: "Progress") -> None:
         if sys.stderr.isatty():

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import reduce
 from math import inf
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,21 @@ def word_pj(instance_bytes: Number, word_bits: Number | float, row_bits: Number 
 def network_pj(instance_bytes: int, word_bits: int, row_bits: float) -> float:
     """Energy in pJ of one word of a memory that a machine does not state, to the decimals that count."""
     return round(float(word_pj(float(instance_bytes), float(word_bits), row_bits)), NETWORK_PJ_DECIMALS)
+
+
+class LinearEnergy(NamedTuple):
+    """Energy of a word that a file states as a law of the capacity of one instance: base + per_kb * KB, in pJ."""
+
+    base: float
+    per_kb: float
+
+    def pj(self, instance_bytes: Any) -> Any:  # noqa: ANN401  (a number, or an array of any namespace)
+        """Of a memory whose instances have so many bytes.
+
+        >>> LinearEnergy(0.5, 0.025).pj(8192)
+        0.7
+        """
+        return self.base + self.per_kb * instance_bytes / 1024
 
 
 def row_bits(word_bits: int, *words_per_cycle: float | None) -> float:

@@ -10,17 +10,19 @@ Every complete `hardware` object of a schedule file is such a file too. What a f
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PlainValidator, TypeAdapter
 
-from fadiff.hardware.energy_model import network_pj, row_bits
+from fadiff.files import Strict
+from fadiff.hardware.energy_model import LinearEnergy, network_pj, row_bits
 from fadiff.hardware.machine import Machine, MachineError, Memory, Node
 from fadiff.hardware.machine_json import AxisModel, BitsModel, MachineKeys, MemoryModel, node_as
 from fadiff.hardware.quantities import Capacity, Count, Energy, RateWithUnit, bytes_per_second, clock_mhz
 from fadiff.hardware.sram_network import CAPACITY_BYTES, is_extrapolated
 
 MAC_PJ = 0.5608
+ENERGIES: tuple[Literal["read_pj"], Literal["write_pj"]] = ("read_pj", "write_pj")
 FIRST_MEMORY_PJ_PER_BIT = 12.5
 
 # How an energy that a file leaves out was found.
@@ -34,6 +36,25 @@ Filled = Mapping[str, str]
 """How each energy that a file leaves out was found, by its place: `mac_pj`, `scratchpad.read_pj`."""
 
 
+class LawModel(Strict):
+    """An energy that grows with the capacity: `{base: 0.5, per_kb: 0.025}`, in pJ a word."""
+
+    base: Energy = 0.0
+    per_kb: Energy
+
+
+def _energy(data: object) -> float | LinearEnergy:
+    """A number, or a law where the file has keys."""
+    if isinstance(data, dict):
+        law = LawModel.model_validate(data)
+        return LinearEnergy(law.base, law.per_kb)
+    return _NUMBER.validate_python(data)
+
+
+_NUMBER: TypeAdapter[float] = TypeAdapter(Energy)
+EnergyOrLaw = Annotated[float | LinearEnergy, PlainValidator(_energy)]
+
+
 class MemoryFileModel(MemoryModel):
     """A memory whose energies may be left out; `row_bits` is the width of a physical row, where it is known."""
 
@@ -43,22 +64,37 @@ class MemoryFileModel(MemoryModel):
     rate: RateWithUnit | None = None
     read_rate: RateWithUnit | None = None
     write_rate: RateWithUnit | None = None
-    read_pj: Energy = 0.0
-    write_pj: Energy = 0.0
+    read_pj: EnergyOrLaw = 0.0  # pyright: ignore[reportIncompatibleVariableOverride]  (a number once it is filled in)
+    write_pj: EnergyOrLaw = 0.0  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def filled_in(self) -> tuple[Memory, Filled]:
         """The memory, and how the energies that the file leaves out were found; rates are in words per cycle."""
-        if "read_pj" in self.model_fields_set:
-            pj, how = self.read_pj, "as reading"
-        elif "write_pj" in self.model_fields_set:
-            pj, how = self.write_pj, "as writing"
+        stated = {key: self._stated_pj(key) for key in ENERGIES if key in self.model_fields_set}
+        if "read_pj" in stated:
+            pj, how = stated["read_pj"], "as reading"
+        elif "write_pj" in stated:
+            pj, how = stated["write_pj"], "as writing"
         elif self.bytes is None:
             pj, how = FIRST_MEMORY_PJ_PER_BIT * self.word_bits, FROM_BITS
         else:
             pj, how = self._network_pj(self.bytes), EXTRAPOLATED if is_extrapolated(self.bytes) else FROM_CAPACITY
-        left_out = [key for key in ("read_pj", "write_pj") if key not in self.model_fields_set]
-        memory = replace(self.value(), **dict.fromkeys(left_out, pj))
+        left_out = [key for key in ENERGIES if key not in stated]
+        memory = replace(self.value(), **dict.fromkeys(left_out, pj), **stated)
         return memory, {f"{self.memory}.{key}": how for key in left_out}
+
+    def law(self, key: str) -> LinearEnergy | None:
+        """The law of an energy, where the file states one for it, or for the other way that it leaves out."""
+        other = next(one for one in ENERGIES if one != key)
+        stated = getattr(self, key if key in self.model_fields_set else other)
+        return stated if isinstance(stated, LinearEnergy) else None
+
+    def _stated_pj(self, key: str) -> float:
+        energy: float | LinearEnergy = getattr(self, key)
+        if not isinstance(energy, LinearEnergy):
+            return energy
+        if self.bytes is None:
+            raise MachineError(f"{self.memory}: {key} grows with bytes, and it has none: give it a number")
+        return energy.pj(self.bytes)
 
     def at_clock(self, clock: str | None) -> Self:
         """The same memory with rates in words per cycle."""

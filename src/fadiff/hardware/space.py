@@ -4,7 +4,8 @@ Every number that varies is a product of free numbers, so that its logarithm is 
 
 .. math:: f = c \prod_i x_i^{e_i}, \qquad \ln f = \ln c + \sum_i e_i \ln x_i
 
-The energy of an access to a memory whose file does not state it follows from its size, and so does all area.
+The energy of an access to a memory follows from its size, by the law that its file states or else by the network's, and
+so does all area.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from fadiff.hardware.area_model import area, machine_area
 from fadiff.hardware.arrays import MachineArrays, pack_machine
-from fadiff.hardware.energy_model import moved_bits, network_pj, row_bits, word_pj
+from fadiff.hardware.energy_model import LinearEnergy, moved_bits, network_pj, row_bits, word_pj
 from fadiff.hardware.machine import RATES, Machine, Memory
 from fadiff.hardware.sram_network import WIDTH_BITS
 
@@ -141,10 +142,13 @@ class Varied:
 
 @dataclass(frozen=True)
 class Follows:
-    """A memory whose energies follow from its size."""
+    """An energy of a memory that follows from its size."""
 
     node: int
-    row_bits: Product | None
+    field: Literal["read_pj", "write_pj"]
+    law: LinearEnergy | None = None
+    """None: the network's."""
+    row_bits: Product | None = None
     """Width of its rows, where the file states it; else what it moves in a cycle."""
 
 
@@ -170,8 +174,8 @@ class Space:
             if varied.field in ("size", "bytes"):
                 value = max(1, floor(value * (1 + HAIR)))
             nodes[varied.node] = replace(nodes[varied.node], **{varied.field: value})
-        for memory in self.follows:
-            nodes[memory.node] = _with_energies(nodes[memory.node], memory.row_bits, values)
+        for energy in self.follows:
+            nodes[energy.node] = _with_energy(nodes[energy.node], energy, values)
         return replace(self.machine, name=self.name if name is None else name, nodes=tuple(nodes))
 
     def arrays(self, logs: Any, xp: ModuleType = np) -> MachineArrays:  # noqa: ANN401  (arrays of xp)
@@ -196,14 +200,16 @@ class Space:
             if varied.field == "bytes":
                 halved = isinstance(node, Memory) and node.double_buffered
                 leaves["usable_bytes"][at] = value / 2 if halved else value
-        for memory in self.follows:
-            at = of_memory[memory.node]
-            if memory.row_bits is None:
+        for energy in self.follows:
+            at = of_memory[energy.node]
+            if energy.law is not None:
+                leaves[energy.field][at] = energy.law.pj(leaves["bytes"][at])
+                continue
+            if energy.row_bits is None:
                 width = moved_bits(leaves["word_bits"][at], [leaves[rate][at] for rate in RATES], xp)
             else:
-                width = xp.clip(xp.exp(memory.row_bits.log(logs)), *WIDTH_BITS)
-            energy = word_pj(leaves["bytes"][at], leaves["word_bits"][at], width, xp)
-            leaves["read_pj"][at] = leaves["write_pj"][at] = energy
+                width = xp.clip(xp.exp(energy.row_bits.log(logs)), *WIDTH_BITS)
+            leaves[energy.field][at] = word_pj(leaves["bytes"][at], leaves["word_bits"][at], width, xp)
         return fixed._replace(**{name: tuple(values) for name, values in leaves.items()})
 
     def area_mm2(self, logs: Any, xp: ModuleType = np) -> Any:  # noqa: ANN401  (arrays of xp)
@@ -235,11 +241,13 @@ class Space:
         return values
 
 
-def _with_energies(node: Node, stated: Product | None, values: Sequence[float]) -> Node:
-    """A memory whose energies are those of its size."""
+def _with_energy(node: Node, energy: Follows, values: Sequence[float]) -> Node:
+    """A memory with an energy of its size."""
     if not isinstance(node, Memory) or node.bytes is None:
         return node
+    if energy.law is not None:
+        return replace(node, **{energy.field: energy.law.pj(node.bytes)})
     rates = (node.words_per_cycle, node.read_words_per_cycle, node.write_words_per_cycle)
+    stated = energy.row_bits
     width = row_bits(node.word_bits, *rates) if stated is None else float(floor(stated.of(values) * (1 + HAIR)))
-    pj = network_pj(node.bytes, node.word_bits, width)
-    return replace(node, read_pj=pj, write_pj=pj)
+    return replace(node, **{energy.field: network_pj(node.bytes, node.word_bits, width)})

@@ -29,7 +29,7 @@ from fadiff.file_kinds import HARDWARE, read_data
 from fadiff.files import FileError, Strict, validate
 from fadiff.hardware.gemmini import WORD_BITS, GemminiFileModel
 from fadiff.hardware.machine import RATES, Machine, MachineError, check_room
-from fadiff.hardware.nodes_file import EXTRAPOLATED, FROM_CAPACITY, NodesFileModel
+from fadiff.hardware.nodes_file import ENERGIES, EXTRAPOLATED, FROM_CAPACITY, Filled, MemoryFileModel, NodesFileModel
 from fadiff.hardware.quantities import BYTES_PER_UNIT, CAPACITY_PATTERN, bytes_per_second, bytes_with_unit, clock_mhz
 from fadiff.hardware.space import Field, Follows, FreeNumber, Product, Space, Varied
 
@@ -153,8 +153,8 @@ class _Reader:
             self._product(place)
         if len(self.free) > MOST_NUMBERS:
             raise FileError(f"{self.origin}: {len(self.free)} numbers are free: at most {MOST_NUMBERS} can be")
-        machine, follow = self._machine([sqrt(number.low * number.high) for number in self.free])
-        space = Space(machine.name, tuple(self.free), machine, tuple(self._varied(machine)), self._follows(follow))
+        machine, follows = self._machine([sqrt(number.low * number.high) for number in self.free])
+        space = Space(machine.name, tuple(self.free), machine, tuple(self._varied(machine)), follows)
         for varied in space.varied:
             shrinking = {i for i, exponent in varied.product.powers if exponent < 0}
             check_room(space.at([number.ends[i in shrinking] for i, number in enumerate(space.numbers)]))
@@ -268,8 +268,8 @@ class _Reader:
         for name, node in self.nodes.items():
             yield from ((name, key) for key in VARIABLE if key in node and self._varies(key, node[key]))
 
-    def _machine(self, values: list[float]) -> tuple[Machine, frozenset[str]]:
-        """A machine of the space, and the memories whose energies were found from their sizes."""
+    def _machine(self, values: list[float]) -> tuple[Machine, tuple[Follows, ...]]:
+        """A machine of the space, and the energies that move with the free numbers."""
         nodes = {name: dict(node) for name, node in self.nodes.items()}
         for name, key in self._varying():
             if key == "row_bits":
@@ -280,23 +280,27 @@ class _Reader:
             del nodes[name][key]
             nodes[name][field] = max(1, floor(value + 1e-9)) if field in WHOLE else value
         data = {key: value for key, value in self.data.items() if key != "numbers"}
-        machine, filled = validate(NodesFileModel, {**data, "nodes": list(nodes.values())}, self.origin).filled_in()
-        by_size = (FROM_CAPACITY, EXTRAPOLATED)
-        return machine, frozenset(name for name in nodes if filled.get(f"{name}.read_pj") in by_size)
+        file = validate(NodesFileModel, {**data, "nodes": list(nodes.values())}, self.origin)
+        machine, filled = file.filled_in()
+        return machine, tuple(self._follows(file, filled))
 
     def _varied(self, machine: Machine) -> Iterator[Varied]:
         for name, key in self._varying():
             if key != "row_bits":
                 yield Varied(machine.number[name], *self._words(name, key))
 
-    def _follows(self, follow: frozenset[str]) -> tuple[Follows, ...]:
-        """Memories whose energies move with the free numbers."""
+    def _follows(self, file: NodesFileModel, filled: Filled) -> Iterator[Follows]:
+        """Energies that the file states as a law, or leaves to the network, of memories that vary."""
         varying = {name for name, _ in self._varying()}
-        found: list[Follows] = []
-        for i, (name, node) in enumerate(self.nodes.items()):
-            if name in follow and name in varying:
-                found.append(Follows(i, self._product((name, "row_bits")) if "row_bits" in node else None))
-        return tuple(found)
+        for i, (name, node) in enumerate(zip(self.nodes, file.nodes, strict=True)):
+            if not isinstance(node, MemoryFileModel) or name not in varying:
+                continue
+            for key in ENERGIES:
+                if (law := node.law(key)) is not None:
+                    yield Follows(i, key, law)
+                elif filled.get(f"{name}.{key}") in (FROM_CAPACITY, EXTRAPOLATED):
+                    width = self._product((name, "row_bits")) if "row_bits" in self.nodes[name] else None
+                    yield Follows(i, key, row_bits=width)
 
     def _wrong(self, place: str, problem: str) -> FileError:
         return FileError(f"{self.origin}: {place}: {problem}")

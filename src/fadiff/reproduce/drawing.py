@@ -21,6 +21,11 @@ COLOURS = {
     "bayesian": "#d55e00",
     "random": "#7f7f7f",
     "greedy": "#bbbbbb",
+    "climb": "#e69f00",
+    "uniform": "#bbbbbb",
+    "filling": "#7f7f7f",
+    "tpe": "#cc79a7",
+    "derived": "#009e73",
 }
 """A method has the same colour in every figure."""
 

@@ -32,6 +32,8 @@ EXPERIMENTS = {
     "bounds": "bounds",  # how far schedules are from the best there is
     "ablation": "ablation",  # what each part of the method buys
     "deep": "deep",  # the gradient against the exact search where spaces are largest
+    "dosa": "dosa.experiment",  # co-design beside what DOSA published
+    "codesign": "codesign.experiment",  # co-design against other searches, EDP over time
     "trial": "trial.experiment",  # networks as people bring them, on three kinds of machines
 }
 """Experiments by name, and the module of ``fadiff.reproduce`` that holds each."""

@@ -17,6 +17,7 @@ from fadiff.search.codesign.descent import (
     area_loss,
     budgets,
     descend,
+    drawn_logs,
     filling,
     snapped,
 )
@@ -30,7 +31,7 @@ SETTINGS = gradient.DescentSettings(restarts=8, steps=40)
 
 def test_random_machines_fill_the_area_or_are_at_an_end_of_the_space():
     limits = np.array([0.02, 0.1, 0.3, 5.0, 50.0])
-    logs = filling(FREE, np.random.default_rng(0), limits)
+    logs = filling(FREE, drawn_logs(FREE, np.random.default_rng(0), len(limits)), limits)
     areas = np.asarray(FREE.area_mm2(logs))
     assert areas[:3].tolist() == pytest.approx([0.02, 0.1, 0.3], rel=0.01)
     assert areas[3:].tolist() == pytest.approx([machine_area(FREE.at(FREE.largest)).total] * 2, rel=0.01)
@@ -91,3 +92,12 @@ def test_the_descent_proposes_machines_that_can_be_built_within_the_area():
         assert FLAT.rounded(candidate.values) == candidate.values
     best = FLAT.at(found[0].values)
     assert best.peak_macs > 2  # lanes are worth their area
+
+
+def test_machines_that_follow_from_mappings_shrink_where_that_pays():
+    question, found = Question((PRODUCT,), FLAT, AREA_MM2), list[Candidate]()
+    list(descend(question, gradient.DescentSettings(restarts=8, steps=40, fuse=False), 0, inf, found, derived=True))
+    assert all(question.fits(candidate.values) for candidate in found)
+    best = FLAT.at(found[0].values)
+    assert best.peak_macs > 2
+    assert best.memories[1].bytes < FLAT.largest[0] / 2

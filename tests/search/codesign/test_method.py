@@ -21,7 +21,7 @@ from fadiff.search.optimize import optimize
 from fadiff.workload import Workload
 from search.codesign.tiny import FREE, ONE, SPACE, asked
 
-PATIENT = CodesignSettings(budget_seconds=600, descent=None, method="greedy")
+PATIENT = CodesignSettings(budget_seconds=600, proposals="climb", method="greedy")
 AREA_MM2 = 0.03
 
 

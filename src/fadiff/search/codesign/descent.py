@@ -26,8 +26,9 @@ import optax
 from jax.lax import stop_gradient
 
 from fadiff.search import gradient
+from fadiff.search.codesign.derived import needed_logs
 from fadiff.search.driver import OutOfTimeError, Pace, Status
-from fadiff.search.gradient.descent import State, draw_noise, moved, pull
+from fadiff.search.gradient.descent import Derived, State, draw_noise, moved, pull
 from fadiff.search.gradient.loss import loss
 from fadiff.search.gradient.settings import anneal
 from fadiff.search.greedy import greedy
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from fadiff.hardware.space import Values
     from fadiff.schedule import Schedule
     from fadiff.search.codesign.question import Question
+    from fadiff.search.gradient.penalties import Scene
     from fadiff.search.gradient.problem import ProblemArrays
     from fadiff.search.gradient.settings import DescentSettings
 
@@ -56,6 +58,8 @@ GREEDY_MACHINES = 4
 SMALLER_SHARE = 0.25
 """Share of the restarts that have a smaller budget than the one asked for."""
 STEPS_AT_ONCE = 25
+HAIR = 1e-3
+"""By how much of a step a number may be above what can be built: logarithms of 32 bits."""
 
 
 class Candidate(NamedTuple):
@@ -83,10 +87,15 @@ class CodesignState(NamedTuple):
     optimizer: optax.OptState
 
 
-def filling(space: Space, random: np.random.Generator, budgets_mm2: np.ndarray) -> np.ndarray:
-    """Random machines ``[numbers, restarts]``, as logarithms: all their numbers multiplied by what fills the budget."""
+def drawn_logs(space: Space, random: np.random.Generator, count: int) -> np.ndarray:
+    """Random machines ``[numbers, count]`` of the space, as logarithms."""
     low, high = (np.log([number.ends[end] for number in space.numbers])[:, None] for end in (0, 1))
-    drawn = random.uniform(low, high, size=(len(space.numbers), len(budgets_mm2)))
+    return random.uniform(low, high, size=(len(space.numbers), count))
+
+
+def filling(space: Space, drawn: np.ndarray, budgets_mm2: np.ndarray) -> np.ndarray:
+    """Machines ``[numbers, restarts]``, as logarithms: all their numbers multiplied by what fills the budget."""
+    low, high = (np.log([number.ends[end] for number in space.numbers])[:, None] for end in (0, 1))
     widest = float((high - low).max())
     less, more = np.full(len(budgets_mm2), -widest), np.full(len(budgets_mm2), widest)
     for _ in range(40):
@@ -106,9 +115,18 @@ def budgets(question: Question, restarts: int) -> np.ndarray:
 
 
 def descend(
-    question: Question, settings: DescentSettings, seed: int, deadline: float, found: list[Candidate]
+    question: Question,
+    settings: DescentSettings,
+    seed: int,
+    deadline: float,
+    found: list[Candidate],
+    *,
+    derived: bool = False,
 ) -> Iterator[Status]:
-    """Take all steps; at the end `found` holds the machines that restarts propose, best first, each only once."""
+    """Take all steps; at the end `found` holds the machines that restarts propose, best first, each only once.
+
+    With `derived`, machines do not descend on their own but follow from the mappings (:mod:`.derived`), of one network.
+    """
     space, random = question.space, np.random.default_rng(seed)
     largest = space.at([number.ends[1] for number in space.numbers])
     # A dim alone on an axis fills it on every machine of the space.
@@ -117,7 +135,9 @@ def descend(
         settings, objective=question.objective, spatial_slack=int(settings.spatial_slack * max(spread, 1.0))
     )
     limits = budgets(question, settings.restarts)
-    logs = filling(space, random, limits)
+    logs = drawn_logs(space, random, settings.restarts)
+    if question.fills_area:
+        logs = filling(space, logs, limits)
     starts, half = _greedy_starts(question, logs), -(-settings.restarts // 2)
     if starts[0]:
         places = np.arange(half) % len(starts[0])
@@ -132,18 +152,20 @@ def descend(
     arrays, shares = tuple(problem.arrays for problem in problems), jnp.asarray(question.shares, jnp.float32)
     given = (space, arrays, settings, shares, prices)
     nodes = len(largest.nodes) * len(problems)
-    compile_in_time("the descent", deadline, nodes, _descend, *given, state, jnp.int32(0), 1)
+    compile_in_time("the descent", deadline, nodes, _descend, derived, *given, state, jnp.int32(0), 1)
     done, pace = 0, Pace()
     while done < settings.steps:
         count = pace.piece(min(STEPS_AT_ONCE - done % STEPS_AT_ONCE, settings.steps - done))
         with pace.work(deadline, count):
-            state = cast("CodesignState", _descend(*given, state, jnp.int32(done), count))
+            state = cast("CodesignState", _descend(derived, *given, state, jnp.int32(done), count))
             jax.block_until_ready(state)
         done += count
         if done >= STEPS_AT_ONCE and (settings.steps - done) * pace.seconds > deadline - time.monotonic():
             raise OutOfTimeError("the descent was left out: there was no time for its steps")
         if done % STEPS_AT_ONCE == 0 or done == settings.steps:
             yield Status("descend", done, settings.steps, float(anneal(settings, done).tau))
+    if derived:
+        state = state._replace(logs=snapped(space, state.logs, jnp.ones(()), up=True))
     found += _candidates(question, settings, state)
 
 
@@ -173,17 +195,22 @@ def _candidates(question: Question, settings: DescentSettings, state: CodesignSt
     return [Candidate(values, score) for values, score in best.items()]
 
 
-def snapped(space: Space, logs: Logs, share: Array) -> Logs:
-    """Numbers with few values moved towards the nearest of them, by a share of the way; the gradient stays."""
+def snapped(space: Space, logs: Logs, share: Array, *, up: bool = False) -> Logs:
+    """Numbers with few values moved towards the nearest of them (or the next above), by a share of the way; the
+    gradient stays."""
     rows: list[Array] = []
+
+    def near(steps: Array) -> Array:
+        return jnp.ceil(steps - HAIR) if up else jnp.round(steps)
+
     for number, row in zip(space.numbers, logs, strict=True):
         nearest = row
         if number.powers_of is not None:
             unit = np.log(number.powers_of)
             low, high = (round(float(np.log(end) / unit)) for end in number.ends)
-            nearest = jnp.clip(jnp.round(row / unit), low, high) * unit
+            nearest = jnp.clip(near(row / unit), low, high) * unit
         elif number.step is not None:
-            steps = jnp.round((jnp.exp(row) - number.low) / number.step)
+            steps = near((jnp.exp(row) - number.low) / number.step)
             nearest = jnp.log(jnp.clip(number.low + steps * number.step, *number.ends))
         rows.append(row + stop_gradient(share * (nearest - row)))
     return jnp.stack(rows)
@@ -196,8 +223,9 @@ def area_loss(space: Space, logs: Logs, prices: Prices, weight: Array) -> Float[
     return AREA_WEIGHT * weight * over**2 + prices.log_price * log_area
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 1))
 def _descend(
+    derived: bool,
     space: Space,
     problems: tuple[ProblemArrays, ...],
     settings: DescentSettings,
@@ -219,6 +247,18 @@ def _descend(
         def machine_of(logs: Logs) -> MachineArrays:
             numbers = space.arrays(snapped(space, logs, share)[:, :, None], jnp)
             return cast("MachineArrays", jax.tree.map(partial(jnp.asarray, dtype=jnp.float32), numbers))
+
+        def derive(scene: Scene) -> Derived:
+            logs = needed_logs(space, scene)
+            built = snapped(space, logs, share, up=True)
+            numbers = space.arrays(built[:, :, None], jnp)
+            return Derived(numbers, area_loss(space, built, prices, now.weight), logs)
+
+        if derived:
+            (problem,), (one,), (mine,) = problems, state.networks, noise
+            problem = replace(problem, machine=machine_of(state.logs))
+            found = pull(problem, settings, one, now, mine, derive=derive)
+            return CodesignState((moved(settings, one, found),), found.derived, state.optimizer)
 
         machine, back = cast("tuple[MachineArrays, Any]", jax.vjp(machine_of, state.logs))
         pulls = [

@@ -6,14 +6,19 @@
    is better.
 4. *Finish*: one longer search on the best machine, and its prices: what each number would buy.
 
+Other searches stand beside it, to compare with, in the same space and time: a climb from random machines; samplers
+(:mod:`.samplers`), which ask for one score after another instead of the first three steps, and shrink the best; and
+machines that follow from mappings (:mod:`.derived`), without fusion, which only shrink.
+
 Every machine that is scored is a row (:mod:`.rows`). Rows that are there already are taken as they are.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,13 +27,15 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
-from fadiff.hardware import machine_area
+from fadiff.hardware import Memory, machine_area
 from fadiff.schedule.rules import violations
-from fadiff.search.codesign.descent import Candidate, descend, filling
-from fadiff.search.codesign.moves import Move, needed_values, neighbours, single_moves
+from fadiff.search.codesign.cube import Cube
+from fadiff.search.codesign.descent import Candidate, descend
+from fadiff.search.codesign.moves import STRIDES, Move, needed_values, neighbours, single_moves
 from fadiff.search.codesign.rows import Row, Rows
+from fadiff.search.codesign.samplers import SAMPLERS
+from fadiff.search.codesign.settings import CodesignSettings
 from fadiff.search.driver import OutOfTimeError, Status
-from fadiff.search.gradient import DescentSettings
 from fadiff.search.optimize import optimize
 from fadiff.search.programs import stepwise
 
@@ -39,6 +46,10 @@ if TYPE_CHECKING:
     from fadiff.search.codesign.question import Question
     from fadiff.workload import Workload
 
+IDLE_ASKS = 30
+"""So many machines in a row that are known already end a sampler, or the starts of climbs."""
+CLIMBING = ("descent", "climb")
+"""Proposals that are climbed from."""
 SMALLER = (0.5, 0.25)
 """Classes of area below the one that is asked for, each with a machine of its own among the first ones."""
 FULL = "full"
@@ -49,20 +60,6 @@ DESCENT_SHARE, CLIMB_SHARE = 0.5, 0.8
 """Shares of the budget after which the descent, and the climb, end."""
 QUICK_SHARE, FULL_SHARE = 0.03, 0.12
 """Shares of the budget for a quick search, and for the last one."""
-
-
-@dataclass(frozen=True)
-class CodesignSettings:
-    """How co-design searches."""
-
-    budget_seconds: float = 300.0
-    seed: int = 0
-    descent: DescentSettings | None = DescentSettings(restarts=64)
-    """None: no gradient; machines are drawn at random instead."""
-    candidates: int = 5
-    """Distinct machines that are scored after the descent."""
-    method: str = "exact"
-    """How schedules are searched on a given machine."""
 
 
 class Price(NamedTuple):
@@ -115,7 +112,8 @@ def codesign(
     watch: Callable[[Progress], None] | None = None,
 ) -> Design:
     """Find a machine and schedules for it; a folder keeps what was tried, and a search that was stopped goes on."""
-    search = _Search(question, settings, Rows(question, folder))
+    settings.check(question)
+    search = _Search(question, settings, Rows(question, folder, how=settings.shared))
     trace: list[Progress] = []
 
     def note(status: Status, detail: str = "") -> None:
@@ -164,14 +162,10 @@ class _Search:
 
     def run(self) -> Iterator[tuple[Status, str]]:
         """All steps; each yields when it is done."""
-        if self.rows.proposed is None:
-            yield from self._propose()
-        proposed = self.rows.proposed or []
-        for i, values in enumerate(proposed):
-            if i and self.spent(CLIMB_SHARE):
-                break
-            row = self.score(values, "proposed")
-            yield Status("score", i + 1, len(proposed)), _told(row)
+        if self.settings.proposals in SAMPLERS:
+            yield from self._sample()
+        else:
+            yield from self._score_proposed()
         yield from self._climb()
         best = self.rows.best
         finished = [row.values for row in self.rows.rows if row.origin == FULL]
@@ -182,36 +176,100 @@ class _Search:
             yield Status("finish"), _told(row)
             yield from self._price(self.rows.best or best)
 
+    def _sample(self) -> Iterator[tuple[Status, str]]:
+        """Score what a sampler asks for. One that goes on asks the same again, and rows that are there answer it."""
+        asking = SAMPLERS[self.settings.proposals].start(self.question, self.settings.seed)
+        values, idle = next(asking), 0
+        while idle < IDLE_ASKS and not (self.rows.rows and self.spent(CLIMB_SHARE)):
+            before = len(self.rows.rows)
+            row = self.score(values, "proposed")
+            if len(self.rows.rows) > before:
+                yield Status("score"), _told(row)
+            idle = 0 if len(self.rows.rows) > before else idle + 1
+            try:
+                values = asking.send(row.score)
+            except StopIteration:
+                return
+
+    def _score_proposed(self) -> Iterator[tuple[Status, str]]:
+        """Score the few machines that are proposed at once."""
+        if self.rows.proposed is None:
+            yield from self._propose()
+        proposed = self.rows.proposed or []
+        for i, values in enumerate(proposed):
+            if i and self.spent(CLIMB_SHARE):
+                break
+            row = self.score(values, "proposed")
+            yield Status("score", i + 1, len(proposed)), _told(row)
+
     def _propose(self) -> Iterator[tuple[Status, str]]:
         """Choose the machines to score first: distinct ones, the best first."""
         question, settings = self.question, self.settings
         found: list[Candidate] = []
-        if settings.descent is not None:
+        if settings.descends:
             deadline = self.began + DESCENT_SHARE * settings.budget_seconds
+            steps = descend(question, settings.descending, settings.seed, deadline, found, derived=settings.derives)
             try:
-                for status in stepwise(descend(question, settings.descent, settings.seed, deadline, found)):
+                for status in stepwise(steps):
                     yield status, ""
             except OutOfTimeError as early:
                 yield Status("descend"), str(early) or "the budget was too short for the descent"
-        drawn = random_machines(question, settings.seed, settings.candidates)
+        drawn = list(islice(random_machines(question, settings.seed), settings.candidates))
         self.rows.propose(_distinct(question, [one.values for one in found] or drawn, settings.candidates))
 
     def _climb(self) -> Iterator[tuple[Status, str]]:
-        """Shrink the best machine, then try its neighbours until none is better."""
+        """Climb from the best machine, then from the others that were proposed, then from random ones, as long as there
+        is time and machines are new; an opponent only shrinks its best."""
         climbed: set[Values] = set()
-        while (best := self.rows.best) is not None and best.values not in climbed and not self.spent(CLIMB_SHARE):
-            climbed.add(best.values)
-            shrunk = needed_values(self.question.space, best.values, self.rows.evaluations(best))
-            moves = [Move("shrink", shrunk)] if shrunk != best.values else []
-            for move in (*moves, *neighbours(self.question, best.values)):
-                if self.spent(CLIMB_SHARE):
-                    break
-                scored = len(self.rows.rows)
-                row = self.score(move.values, move.name, near=best)
-                if len(self.rows.rows) > scored:
-                    yield Status("climb"), _told(row)
-                if row.score < best.score - HAIR:
-                    break
+        idle = 0
+        for start in self._starts():
+            before = len(self.rows.rows)
+            row = self.score(start, "start")
+            if row.values not in climbed and row.score < inf:
+                yield from self._climb_from(row, climbed)
+            idle = 0 if len(self.rows.rows) > before else idle + 1
+            if self.spent(CLIMB_SHARE) or idle == IDLE_ASKS:
+                return
+
+    def _starts(self) -> Iterator[Values]:
+        """Machines to climb from."""
+        if self.rows.best is None:
+            return
+        yield self.rows.best.values
+        if self.settings.proposals in CLIMBING:
+            yield from [
+                row.values for row in sorted(self.rows.rows, key=lambda row: row.score) if row.origin == "proposed"
+            ]
+            yield from random_machines(self.question, self.settings.seed + 1)
+
+    def _climb_from(self, here: Row, climbed: set[Values]) -> Iterator[tuple[Status, str]]:
+        """Shrink a machine and go to neighbours that are better, with shorter and shorter strides, up to a machine that
+        was climbed before."""
+        strides = list(STRIDES) if self.settings.proposals in CLIMBING else [None]
+        while strides and not self.spent(CLIMB_SHARE):
+            climbed.add(here.values)
+            there = yield from self._step(here, strides[0])
+            if there is None:
+                del strides[0]
+            elif there.values in climbed:
+                return
+            else:
+                here = there
+
+    def _step(self, here: Row, stride: float | None) -> Generator[tuple[Status, str], None, Row | None]:
+        """The machine shrunk, or the first neighbour at a stride that is better, if there is one."""
+        shrunk = needed_values(self.question.space, here.values, self.rows.evaluations(here))
+        moves = [Move("shrink", shrunk)] if shrunk != here.values else []
+        for move in (*moves, *(() if stride is None else neighbours(self.question, here.values, stride))):
+            if self.spent(CLIMB_SHARE):
+                return None
+            scored = len(self.rows.rows)
+            row = self.score(move.values, move.name, near=here)
+            if len(self.rows.rows) > scored:
+                yield Status("climb"), _told(row)
+            if row.score < here.score - HAIR:
+                return row
+        return None
 
     def _price(self, best: Row) -> Iterator[tuple[Status, str]]:
         """Score one step of each number of the best machine, also beyond the area."""
@@ -261,15 +319,16 @@ class _Search:
         """The best schedule of a network on a machine, of a search that takes its share of so many seconds."""
         result = optimize(
             workload,
-            machine,
+            _unfused(machine) if self.settings.derives else machine,
             method=self.settings.method,
             budget_seconds=seconds / len(self.question.workloads),
             seed=self.settings.seed,
+            exact_factors=self.settings.exact_factors,
             objective=self.question.objective,
         )
         if result.stopped == "interrupt":  # a search keeps what it has; here the machines before this one are kept
             raise KeyboardInterrupt
-        return result.best
+        return next(_carried(result.best, machine))
 
     def _best_of(self, machine: Machine, sources: Sequence[tuple[Evaluation, ...]]) -> tuple[Evaluation, ...]:
         """For each network the best schedule of several that is legal on a machine; the first of them always is."""
@@ -279,11 +338,11 @@ class _Search:
         )
 
 
-def random_machines(question: Question, seed: int, count: int) -> list[Values]:
-    """Random machines that fill the area."""
-    limits = np.full(count, question.area_range_mm2[1])
-    logs = filling(question.space, np.random.default_rng(seed), limits)
-    return [question.fitted(question.space.rounded(np.exp(column).tolist())) for column in logs.T]
+def random_machines(question: Question, seed: int) -> Iterator[Values]:
+    """Random machines that fill the area, if there is one to fill."""
+    cube, random = Cube(question, fills=True), np.random.default_rng(seed)
+    while True:
+        yield cube.machine(random.random(len(cube.counts)).tolist())
 
 
 def _carried(evaluation: Evaluation, machine: Machine) -> Iterator[Evaluation]:
@@ -294,6 +353,12 @@ def _carried(evaluation: Evaluation, machine: Machine) -> Iterator[Evaluation]:
     schedule = replace(evaluation.schedule, machine=machine, bound=None)
     if not violations(schedule):
         yield evaluate(schedule)
+
+
+def _unfused(machine: Machine) -> Machine:
+    """The same machine, on which every layer runs on its own."""
+    nodes = (replace(node, fuses=False) if isinstance(node, Memory) else node for node in machine.nodes)
+    return replace(machine, nodes=tuple(nodes))
 
 
 def _distinct(question: Question, proposed: list[Values], most: int) -> list[Values]:

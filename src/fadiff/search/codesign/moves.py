@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fadiff.hardware.space import Values
     from fadiff.search.codesign.question import Question
 
-STRIDE = 1.5
-"""A number that may be any moves by about this factor."""
+STRIDES = (1.5, 1.2, 1.06)
+"""A number that may be any moves by about one of these factors."""
 
 
 class Move(NamedTuple):
@@ -30,27 +30,27 @@ class Move(NamedTuple):
     values: Values
 
 
-def single_moves(space: Space, values: Values) -> Iterator[Move]:
+def single_moves(space: Space, values: Values, stride: float = STRIDES[0]) -> Iterator[Move]:
     """One number more, or less."""
     for i, number in enumerate(space.numbers):
         for way, sign in ((1, "more"), (-1, "less")):
-            changed = _moved(space, values, i, way)
+            changed = _moved(space, values, i, way, stride)
             if changed is not None:
                 yield Move(f"{sign} {number.name}", changed)
 
 
-def swap_moves(question: Question, values: Values) -> Iterator[Move]:
+def swap_moves(question: Question, values: Values, stride: float = STRIDES[0]) -> Iterator[Move]:
     """One number more and another less: lanes at a constant product, memories so that the area stays."""
     space = question.space
     before = machine_area(space.at(values)).total
     for i, number in enumerate(space.numbers):
-        more = _moved(space, values, i, 1)
+        more = _moved(space, values, i, 1, stride)
         for j, other in enumerate(space.numbers):
             if more is None or i == j or number.unit != other.unit:
                 continue
             name = f"{number.name} for {other.name}"
             if other.powers_of is not None:
-                changed = _moved(space, more, j, -1)
+                changed = _moved(space, more, j, -1, stride)
                 if changed is not None:
                     yield Move(name, changed)
                 continue
@@ -62,11 +62,11 @@ def swap_moves(question: Question, values: Values) -> Iterator[Move]:
                 yield Move(name, shrunk)
 
 
-def neighbours(question: Question, values: Values) -> list[Move]:
+def neighbours(question: Question, values: Values, stride: float = STRIDES[0]) -> list[Move]:
     """All neighbours within the area, each once; swaps first, since they find what single moves cannot."""
     space = question.space
     found: dict[Values, Move] = {}
-    for move in (*swap_moves(question, values), *single_moves(space, values)):
+    for move in (*swap_moves(question, values, stride), *single_moves(space, values, stride)):
         fitted = move._replace(values=move.values if question.fits(move.values) else question.fitted(move.values))
         if fitted.values != values and question.fits(fitted.values):
             found.setdefault(fitted.values, fitted)
@@ -103,14 +103,14 @@ def peak_bytes(evaluation: Evaluation) -> dict[str, float]:
     return {machine.nodes[node].name: float(np.max(np.asarray(held), initial=-inf)) for node, held in total.items()}
 
 
-def _moved(space: Space, values: Values, i: int, way: int) -> Values | None:
+def _moved(space: Space, values: Values, i: int, way: int, stride: float) -> Values | None:
     """One number a stride up or down; None at the end of its range."""
     number = space.numbers[i]
     if number.powers_of is not None or number.step is not None:
         value = number.next(values[i], 1 if way > 0 else -1)
     else:
-        value = number.rounded(values[i] * STRIDE**way)
-        value = None if value == values[i] else value
+        value = number.rounded(values[i] * stride**way)
+        value = number.next(values[i], 1 if way > 0 else -1) if value == values[i] else value
     return None if value is None else _with(values, i, value)
 
 

@@ -53,6 +53,11 @@ class Question:
         """What a schedule on a given machine is searched for."""
         return EDP if self.aim == "edp-area" else Objective.of(self.aim)
 
+    @property
+    def fills_area(self) -> bool:
+        """Whether a machine may as well take all of its area: there is a limit, and less has no worth of its own."""
+        return self.area_mm2 < inf and self.aim != "edp-area"
+
     @cached_property
     def area_range_mm2(self) -> tuple[float, float]:
         """The area of the smallest machine, and the largest area that any may take."""

@@ -55,6 +55,8 @@ class Rows:
     folder: Path | None = None
     rows: list[Row] = field(default_factory=list[Row])
     schedules: dict[int, tuple[Evaluation, ...]] = field(default_factory=dict[int, "tuple[Evaluation, ...]"])
+    how: dict[str, object] = field(default_factory=dict[str, object])
+    """What of the settings the rows depend on."""
 
     def __post_init__(self) -> None:
         self._proposed: list[Values] | None = None
@@ -143,7 +145,7 @@ class Rows:
             (folder / "schedules").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FileError(f"{folder}: it cannot be made ({error.strerror}): choose another place") from None
-        asked = _asked(self.question)
+        asked = _asked(self.question) | self.how
         path = folder / QUESTION
         if path.exists():
             known = json.loads(read_text(path))

@@ -6,7 +6,7 @@ together, and the layers' shared trips how they are tiled (:func:`decode_groups`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fadiff.schedule import Schedule
     from fadiff.search.exact.conditions import Task
     from fadiff.search.gradient.loss import Options, Orders
+    from fadiff.search.gradient.penalties import Scene
     from fadiff.search.gradient.problem import Table
     from fadiff.search.gradient.settings import Anneal
 
@@ -200,11 +201,23 @@ class Pull(NamedTuple):
     """Slopes of the loss."""
     machine: MachineArrays | None
     """Slopes in the numbers of the machine, where they are asked for."""
+    derived: Any
+    """What a machine that follows from the mappings says of itself."""
     orders: Orders
     """Those that layers took."""
     integers: Integers
     sigma: Float[Array, "restarts edges"]
     seen: Seen
+
+
+class Derived(NamedTuple):
+    """A machine that follows from the mappings of its restart."""
+
+    machine: MachineArrays
+    loss: Float[Array, " restarts"]
+    """What the machine itself adds to the loss."""
+    told: Any
+    """What is to be known of it."""
 
 
 def pull(
@@ -215,8 +228,12 @@ def pull(
     noise: Noise,
     *,
     of_machine: bool = False,
+    derive: Callable[[Scene], Derived] | None = None,
 ) -> Pull:
-    """Choose integers and orders, and look where the loss falls from there."""
+    """Choose integers and orders, and look where the loss falls from there.
+
+    With `derive`, the machine is what it says of the mappings, and slopes go through it.
+    """
     (size, twice), considered = _noise_sizes(problem, settings, state), (PROPOSED_ORDERS + 1) * state.orders[0].size
     here = jax.random.bits(jax.random.fold_in(state.key, state.step)) % jnp.uint32(noise.longest)
     scaled = now.noise * jax.lax.dynamic_slice(noise.gumbel, (here,), (size,))
@@ -224,10 +241,14 @@ def pull(
     draw = jax.lax.dynamic_slice(noise.gumbel, (here + considered,), (twice - considered,))
     orders = _considered(problem, state.orders, drawn)
 
-    def total_loss(relaxed: Relaxed, machine: MachineArrays) -> tuple[Array, Seen]:
+    def total_loss(relaxed: Relaxed, machine: MachineArrays) -> tuple[Array, tuple[Seen, Any]]:
         priced = replace(problem, machine=machine) if of_machine else problem
-        seen = look(set_scene(priced, settings, relaxed, integers, chosen, known), settings.objective.charges)
-        return jnp.sum(loss(seen, settings, now)), seen
+        scene, more, told = set_scene(priced, settings, relaxed, integers, chosen, known), 0.0, None
+        if derive is not None:
+            needed, more, told = derive(scene)
+            scene = scene._replace(problem=replace(problem, machine=needed))
+        seen = look(scene, settings.objective.charges)
+        return jnp.sum(loss(seen, settings, now) + more), (seen, told)
 
     relaxing = partial(relax, problem, settings, noise=scaled, tau=now.tau)
     relaxed, back, integers = cast("tuple[Relaxed, Any, Integers]", jax.vjp(relaxing, state.params, has_aux=True))
@@ -235,8 +256,8 @@ def pull(
     price, counts = apart(due, pricing, integers, relaxed.sigma, orders, now.weight)
     chosen, known = choose_orders(settings, orders, price, counts, draw.reshape(price.shape), now.tau)
     asked = (0, 1) if of_machine else (0,)
-    slopes, seen = apart(due, jax.grad(total_loss, asked, has_aux=True), relaxed, problem.machine)
-    return Pull(back(slopes[0])[0], slopes[1] if of_machine else None, chosen, integers, relaxed.sigma, seen)
+    slopes, (seen, told) = apart(due, jax.grad(total_loss, asked, has_aux=True), relaxed, problem.machine)
+    return Pull(back(slopes[0])[0], slopes[1] if of_machine else None, told, chosen, integers, relaxed.sigma, seen)
 
 
 def moved(settings: DescentSettings, state: State, found: Pull) -> State:

@@ -1,0 +1,1 @@
+"""Co-design by gradient against other searches over machines."""

@@ -1,0 +1,1 @@
+"""DOSA's co-design, on its own layers and energies, beside ours."""

@@ -1,0 +1,193 @@
+"""DOSA's co-design results beside ours: its layers, its energies, its 16x16 array, and arrays that are free."""
+
+from __future__ import annotations
+
+from importlib import resources
+from math import exp, log
+from typing import TYPE_CHECKING, NamedTuple
+
+from fadiff.files import parse
+from fadiff.hardware.space_file import space_of
+from fadiff.reproduce.dosa.networks import NETWORKS, network
+from fadiff.reproduce.experiment import markdown_table, wrapped
+from fadiff.reproduce.runs import measure
+from fadiff.search.codesign import CodesignSettings, Question, codesign
+from fadiff.search.optimize import optimize
+
+if TYPE_CHECKING:
+    from fadiff.cost import Evaluation
+    from fadiff.hardware import Space
+    from fadiff.reproduce.experiment import Desk
+    from fadiff.sweeps.rows import Row, TextRow
+
+KB = 1024
+BUDGET_S, QUICK_BUDGET_S = 75.0, 6.0
+
+
+class Published(NamedTuple):
+    """What DOSA found, with Timeloop's counts."""
+
+    scratchpad_kb: int
+    accumulator_kb: int
+    edp_uj_cycles: float
+
+
+PUBLISHED = {
+    "bert": Published(108, 16, 5.86e9),
+    "resnet50": Published(127, 32, 2.43e11),
+    "retinanet": Published(261, 49, 1.245e11),
+    "unet": Published(389, 86, 2.97e14),
+}
+
+
+class Asked(NamedTuple):
+    """What is asked of a network."""
+
+    told: str
+    free: tuple[str, ...] = ()
+    """What is free of memories and array."""
+    exact_factors: bool = False
+    fused: bool = False
+
+
+QUESTIONS = {
+    "given": Asked("its machine", exact_factors=True),
+    "given-cut": Asked("with cut ends"),
+    "free": Asked("memories free", ("memories",), exact_factors=True),
+    "free-cut": Asked("with cut ends", ("memories",)),
+    "free-fused": Asked("and fusion", ("memories",), fused=True),
+    "array": Asked("array free", ("memories", "array"), exact_factors=True),
+    "array-cut": Asked("with cut ends", ("memories", "array")),
+    "array-fused": Asked("and fusion", ("memories", "array"), fused=True),
+}
+
+
+class Cell(NamedTuple):
+    """One search; the fields name the columns that tell runs apart."""
+
+    network: str
+    question: str
+    budget_s: float
+
+    def __str__(self) -> str:
+        return f"{self.network}, {self.question}"
+
+
+def read_dosa_space(*, array: bool) -> Space:
+    """DOSA's Gemmini with free memories; with `array` its sides are free, too."""
+    name = "gemmini.yaml" if array else "gemmini16.yaml"
+    text = resources.files("fadiff.reproduce.dosa").joinpath("data", name).read_text(encoding="utf-8")
+    return space_of(parse(text, name), name)
+
+
+def reproduce(desk: Desk) -> str:
+    """Ask everything of every network, and tell it beside what DOSA found."""
+    budget = QUICK_BUDGET_S if desk.quick else BUDGET_S
+    cells = [Cell(name, question, budget) for question in QUESTIONS for name in NETWORKS]
+    rows = measure(desk, cells, _rows, Cell._fields)
+    found = {(row["network"], row["question"]): row for row in rows}
+    return f"""\
+### DOSA's co-design
+
+```
+{desk.command()}
+```
+
+{wrapped(_ABOUT.format(budget=budget))}
+
+{_first_table(found)}
+{wrapped("The array free, 4 to 128 lanes a side, beside the same results:")}
+
+{_second_table(found)}"""
+
+
+_ABOUT = (
+    "DOSA searches hardware and mappings of a Gemmini of 16x16 PEs, each layer on its own, in about 2.6 CPU-hours a "
+    "network. Below are its EDPs (uJ x cycles, Timeloop's counts), and ours over them, with its layers, its energies, "
+    "rates and ranges, {budget:g} s a search: our mapping on its very machine; the memories free, without fusion, with "
+    "factors that divide and with cut ends; and with fusion, where the lists make chains. Its lists have no pooling "
+    "and no additions, and neither has ours. We count a read of every output that leaves the accumulator, which "
+    "Timeloop does not, so these ratios are a little too high. Memories are scratchpad/accumulator in KB."
+)
+
+
+def _rows(cell: Cell) -> list[Row]:
+    asked, published = QUESTIONS[cell.question], PUBLISHED[cell.network]
+    workload = network(cell.network, fused=asked.fused)
+    space = read_dosa_space(array="array" in asked.free)
+    if not asked.free:
+        given = {"sums": published.accumulator_kb * KB, "scratchpad.bytes": published.scratchpad_kb * KB}
+        machine = space.at([given[number.name] for number in space.numbers], "dosa")
+        found = optimize(workload, machine, budget_seconds=cell.budget_s, exact_factors=asked.exact_factors)
+        if found.stopped == "interrupt":
+            raise KeyboardInterrupt
+        return [_row(cell, found.best, 1)]
+    settings = CodesignSettings(cell.budget_s, exact_factors=asked.exact_factors)
+    design = codesign(Question((workload,), space), settings)
+    if design.trace and design.trace[-1].phase == "interrupted":
+        raise KeyboardInterrupt
+    return [_row(cell, design.evaluations[0], len(design.rows))]
+
+
+def _row(cell: Cell, found: Evaluation, machines: int) -> Row:
+    machine = found.schedule.machine
+    (_, scratchpad, accumulator, _), (cols, rows) = machine.memories, machine.axes
+    return {
+        **cell._asdict(),
+        "scratchpad_kb": scratchpad.usable_bytes / KB,
+        "accumulator_kb": accumulator.usable_bytes * cols.size / KB,
+        "rows": rows.size,
+        "cols": cols.size,
+        "energy_uj": found.energy_pj * 1e-6,
+        "cycles": found.cycles,
+        "edp_uj_cycles": found.edp_uj_cycles,
+        "machines": machines,
+    }
+
+
+Found = dict[tuple[str, str], "TextRow"]
+
+
+def _first_table(found: Found) -> str:
+    names = ("given", "given-cut", "free", "free-cut", "free-fused")
+    columns = ("network", "DOSA", "memories", *(QUESTIONS[name].told for name in names), "memories")
+    rows = [
+        [
+            network,
+            f"{published.edp_uj_cycles:.4g}",
+            f"{published.scratchpad_kb}/{published.accumulator_kb}",
+            *(f"{_ratio(found, network, name):.3f}" for name in names),
+            _memories(found[network, "free-cut"]),
+        ]
+        for network, published in PUBLISHED.items()
+    ]
+    means = [f"{_mean(found, name):.3f}" for name in names]
+    return markdown_table(columns, [*rows, ["geometric mean", "", "", *means, ""]])
+
+
+def _second_table(found: Found) -> str:
+    names = ("array", "array-cut", "array-fused")
+    rows = [
+        [
+            network,
+            *(f"{_ratio(found, network, name):.3f}" for name in names),
+            "{rows}x{cols}".format(**found[network, "array-fused"]),
+            _memories(found[network, "array-fused"]),
+        ]
+        for network in PUBLISHED
+    ]
+    means = [f"{_mean(found, name):.3f}" for name in names]
+    columns = ("network", *(QUESTIONS[name].told for name in names), "array", "memories")
+    return markdown_table(columns, [*rows, ["geometric mean", *means, "", ""]])
+
+
+def _ratio(found: Found, network: str, question: str) -> float:
+    return float(found[network, question]["edp_uj_cycles"]) / PUBLISHED[network].edp_uj_cycles
+
+
+def _mean(found: Found, question: str) -> float:
+    return exp(sum(log(_ratio(found, network, question)) for network in PUBLISHED) / len(PUBLISHED))
+
+
+def _memories(row: TextRow) -> str:
+    return f"{float(row['scratchpad_kb']):.4g}/{float(row['accumulator_kb']):.4g}"
