@@ -58,6 +58,17 @@ class Ends(NamedTuple):
         return Ends(*(part if part.dtype == np.int32 else part.astype(dtype) for part in parts))
 
 
+class LayerAsked(NamedTuple):
+    """What is asked of one layer's mapping, as a bound reads it."""
+
+    ends: Ends
+    """Of one row."""
+    ranks: tuple[tuple[Ranks, ...], ...]
+    """By memory."""
+    once: str
+    """Tensors that pass their home once."""
+
+
 class Restrictions:
     """What is asked of a workload on a machine, and the space that is left; where nothing is asked, the machine's."""
 
@@ -117,6 +128,12 @@ class Restrictions:
         """All that is asked of a layer's mapping: layers that are alike otherwise may differ in it."""
         return self._limits[number], self._ranks[number], self._once[number]
 
+    def layer_asked(self, number: int) -> LayerAsked | None:
+        """The same as numbers; None where nothing is asked of any mapping."""
+        if self.asked is None:
+            return None
+        return LayerAsked(self.asked.of([number]), self._ranks[number], self._once[number])
+
     def of_group(self, names: Sequence[str]) -> object:
         """All that is asked of layers as a group, by their places in it."""
         place = {name: i for i, name in enumerate(names)}
@@ -141,17 +158,10 @@ class Restrictions:
         return unpack_mapping(np.asarray(settled)[..., 0], (1,) * 8, orders)
 
     def told_by_bound(self, constraint: Constraint) -> Literal["all", "part", "no"]:
-        """How much of a constraint a lower bound takes into account: what is fused, ends of factors and extents; of the
-        first memory's factors only that they are at most so large, of orders, trips and what passes once nothing."""
-        layers = [layer for layer in self.workload.layers if layer.is_mac]
-        limits = [one for layer in layers for one in constraint.limits(layer, self.machine)]
+        """How much of a constraint a lower bound takes into account: all, but of a group's nesting what its innermost
+        loop says."""
         group = constraint.group()
-        left = any(True for layer in layers for _ in constraint.ranks(layer, self.machine))
-        left = left or (group is not None and group.trips is not None)
-        left = left or any(not one.node and one.least > 1 for one in limits)
-        edges = any(True for _ in constraint.edges(self.workload))
-        used = edges or any(one.node or one.most < inf for one in limits)
-        return "no" if not used else "part" if left else "all"
+        return "part" if group is not None and group.loops is not None else "all"
 
     # Groups.
 

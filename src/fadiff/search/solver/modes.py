@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from itertools import permutations
 from math import isqrt, prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
+    from fadiff.schedule.constraint_kinds import Together
     from fadiff.search.solver.parts import Tile
     from fadiff.search.solver.place import Links, Place
     from fadiff.workload import Layer
@@ -70,9 +72,16 @@ class Modes:
     """The modes of all layers of a network, and boxes of trips that they agree on; `places` are those of each layer."""
 
     def __init__(
-        self, links: Links, places: Sequence[Sequence[tuple[Fused, Place]]], *, exact_factors: bool = False
+        self,
+        links: Links,
+        places: Sequence[Sequence[tuple[Fused, Place]]],
+        *,
+        exact_factors: bool = False,
+        given: Mapping[str, Together] = MappingProxyType({}),
     ) -> None:
+        """By layer, `given` has the groups that are asked for."""
         self.links = links
+        self.given = given
         self.places = places
         self.exact_factors = exact_factors
         self.tilings = Tilings(links, exact=exact_factors)
@@ -103,7 +112,7 @@ class Modes:
                 tile = tuple(Cells((low,), (size,)) for low, size in zip(least, layer.dims, strict=True))
                 found.append(Mode(number, i, fused, None, tile))
                 continue
-            for b, box in enumerate(self.boxes):
+            for b, box in self._boxes_of(layer, place):
                 # Where no weights come again, there is nothing to keep.
                 if place.keeps and all(box[SHARED_LOOPS.index(loop)][0] == 1 for loop in "NPQ"):
                     continue
@@ -113,6 +122,18 @@ class Modes:
                 if (tile := self._tiles[key]) is not None:
                     found.append(Mode(number, i, fused, b, tile))
         return found
+
+    def _boxes_of(self, layer: Layer, place: Place) -> Iterator[tuple[int, Box]]:
+        """The boxes that a layer in a group may be in, by number; where trips are given, with these alone."""
+        group = self.given.get(layer.name)
+        if group is None or group.trips is None:
+            yield from enumerate(self.boxes)
+            return
+        shared = [loop for loop in group.nesting if group.trips._asdict()[loop] > 1]
+        if place.keeps and group.loops is not None and shared and shared[-1] in "GX":
+            return  # the innermost loop brings other weights every time
+        exact = tuple((trips, trips) for trips in group.trips)
+        yield from ((number, exact) for number in range(len(self.boxes)) if self.holds(number, group.trips))
 
     def _table(self, entries: Iterable[tuple[object, int, float]]) -> Any:  # noqa: ANN401  (a sparse array)
         """Rows of coefficients, by any key, of the modes."""

@@ -154,7 +154,7 @@ class Prover:
                         mine,
                         binding_term(near, i),
                         exact_factors,
-                        None if asked.asked is None else asked.asked.of([i]),
+                        asked.layer_asked(i),
                     )
                     if layer.is_mac
                     else AddBound(layer, machine, mine)
@@ -165,7 +165,7 @@ class Prover:
         self.kinds = list(found.values())
         self.exact_factors = exact_factors
         self.among = tuple(str(one) for one in constraints.given if asked.told_by_bound(one) != "no")
-        self.modes = Modes(links, possible, exact_factors=exact_factors)
+        self.modes = Modes(links, possible, exact_factors=exact_factors, given=asked.given)
         self.covers = Covers(self.modes, [kind.bound for kind in self.kind_of])
         self.lines: dict[Weights, Line] = {}
         self._told: dict[Weights, Told] = {}
