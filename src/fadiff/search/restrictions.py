@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property, partial
 from itertools import permutations
-from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np

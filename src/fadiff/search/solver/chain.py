@@ -12,14 +12,14 @@ dynamic program, exact but for the relaxations named in docs/solver.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fadiff.hardware import Axis, Memory
-from fadiff.schedule.nest import IRRELEVANT_DIMS, P, Q, R, S
+from fadiff.schedule.nest import IRRELEVANT_DIMS, G, N, P, Q, R, S
 from fadiff.search.solver.closing import CLOSING_DIMS, TOP, Closed, Closing, Flow, Prices
 from fadiff.search.solver.grid import ONE, Cells
 from fadiff.search.solver.nestings import Nesting, inner, nestings
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     Lattice = Float[np.ndarray, "*cells"]
 
+ALONE_CUTS = (G, N, P, Q)
+"""Dims whose loops a layer on its own may part between shared ones and those of the first memory."""
 Open = frozenset[Flow]
 """Flows whose reuse goes on."""
 
@@ -78,10 +80,14 @@ class Chain:
         tile: Sequence[Cells],
         enough: float = inf,
         asked: LayerAsked | None = None,
+        *,
+        grouped: bool = True,
     ) -> None:
-        """Of what is asked of the mapping, the factors of memories and the orders of their loops count here."""
+        """Of what is asked of the mapping, the factors of memories and the orders of their loops count here; `grouped`
+        says whether others may share its loops."""
         self.flows = flows
         self.asked = asked
+        self.grouped = grouped
         self.tile = tile
         self.nodes = flows.machine.nodes
         self.structure = flows.structure
@@ -242,10 +248,14 @@ class Chain:
         trips that a group shares leave of them."""
         if self.asked is None or isinstance(self.nodes[node], Axis):
             return 1, self.size[d]
-        shared = ceil(self.size[d] / self.tile[d].high[-1]), ceil(self.size[d] / self.tile[d].low[0])
-        ends, (fewest, most) = self.asked.ends, shared if node == 0 else (1, 1)
-        least, limit = int(ends.least[node, d, 0]), min(float(ends.most[node, d, 0]), self.size[d] * fewest)
-        return -(-least // most), int(limit // fewest)
+        size, ends = self.size[d], self.asked.ends
+        least, most = int(ends.least[node, d, 0]), float(ends.most[node, d, 0])
+        if node > 0:
+            return least, int(min(most, size))
+        if not self.grouped:
+            return fewest_trips(size, least) if d in ALONE_CUTS else least, int(min(most, size))
+        fewest, shared = ceil(size / self.tile[d].high[-1]), ceil(size / self.tile[d].low[0])
+        return -(-least // shared), int(min(most, size * fewest) // fewest)
 
     def _grown(self, way: Way, dims: Iterable[int], node: int) -> Way:
         """A loop over each of some dims: a multiple of the extent further in, or the size."""
@@ -337,6 +347,23 @@ class Chain:
                 inside = tuple(one.only([min(i, len(one) - 1)]) for i, one in zip(at, cells, strict=True))
                 found.append((flow, place, inside, kept))
         return found
+
+
+@cache
+def fewest_trips(size: int, least: int) -> int:
+    """Tiles further in of a dim, the last perhaps cut, that a layer on its own has at least where the first memory's
+    factor is at least so much: it may cut the dim twice, by shared trips and by its own.
+
+    >>> fewest_trips(13, 6), fewest_trips(13, 1)
+    (4, 1)
+    """
+    largest = 1
+    for shared in range(1, least + 1):
+        tile, private = -(-size // shared), -(-least // shared)
+        if (shared - 1) * tile >= size:
+            continue  # the last trip would find nothing
+        largest = max(largest, tile if private == 1 else (tile - 1) // (private - 1))
+    return -(-size // largest)
 
 
 def _innermost(tensors: set[str]) -> set[str]:

@@ -228,9 +228,14 @@ class Closing:
         """
         tensor, keeper = flow
         trips = (1,) * 8 if kept else prices.trips
-        here, outside = self._passes(flow, place, cells, trips)
+        found = self._priced(flow, *self._passes(flow, place, cells, trips), prices)
         if tensor in self.once and keeper == self.structure.home(tensor):
-            here = np.where(self._returns(tensor, place, cells, trips), inf, here)
+            return np.where(self._returns(tensor, place, cells, trips), inf, found)
+        return found
+
+    def _priced(self, flow: Flow, here: Lattice, outside: Lattice, prices: Prices) -> Lattice | float:
+        """The price of a flow that passes its keeper, and its parent, so often."""
+        tensor, keeper = flow
         if tensor == "O":
             return self._sums(keeper, here, outside, prices)
         values = prod(self.size[d] for d in PLAIN_DIMS[tensor])

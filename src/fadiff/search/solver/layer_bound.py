@@ -188,7 +188,13 @@ class LayerBound:
         for number, place in enumerate(self.places):
             cut = place.cut if place.grouped else ()
             tile = tuple(Cells((1 if d in cut else size[d],), (size[d],)) for d in range(8))
-            part = Part(number, tile, all_lanes(self.layer, self.machine, None if self.asked is None else self.asked.ends), grid, {self.binds: 1.0})
+            part = Part(
+                number,
+                tile,
+                all_lanes(self.layer, self.machine, None if self.asked is None else self.asked.ends),
+                grid,
+                {self.binds: 1.0},
+            )
             floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
             yield replace(part, lines=tuple(floors)) if floors[0].value < inf else part
 
@@ -232,7 +238,8 @@ class LayerBound:
         if not all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True)):
             return inf, ()
         self.passes += 1
-        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough, self.asked)
+        grouped = self.places[part.place].grouped
+        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough, self.asked, grouped=grouped)
         way = chain.cheapest(self._rooms(part, chain.rows[0]))
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, [(part, enough)]
