@@ -46,15 +46,14 @@ class Ends(NamedTuple):
     least_held: Float[Any, "nodes 8 rows"]
     """Extents in one instance of a memory."""
     most_held: Float[Any, "nodes 8 rows"]
-    orders: Int[Any, "memories rows"]
-    """A bit for each order of the space that is allowed."""
+    orders: Float[Any, "memories orders rows"]
+    """1 for each order of the space that is allowed."""
     once: Float[Any, "tensors rows"]
     """1 where W, and where O, passes its home once."""
 
     def of(self, layers: Sequence[int], dtype: type = np.float64) -> Ends:
         """Those of some layers, one for each row."""
-        parts = [part[..., list(layers)] for part in self]
-        return Ends(*(part if part.dtype == np.int32 else part.astype(dtype) for part in parts))
+        return Ends(*(part[..., list(layers)].astype(dtype) for part in self))
 
 
 class LayerAsked(NamedTuple):
@@ -116,12 +115,18 @@ class Restrictions:
                 lower, upper = (least_held, most_held) if held else (least, most)
                 lower[node, dim, i] = max(lower[node, dim, i], low)
                 upper[node, dim, i] = min(upper[node, dim, i], high)
-        allowed = [
-            [sum(1 << n for n, order in enumerate(orders) if _keeps_ranks(order, ranks[m])) for ranks in self._ranks]
-            for m, orders in enumerate(self.space.orders)
-        ]
+        allowed = np.zeros((len(self.space.orders), max(map(len, self.space.orders)), shape[-1]))
+        for m, orders in enumerate(self.space.orders):
+            for n, order in enumerate(orders):
+                allowed[m, n] = [_keeps_ranks(order, ranks[m]) for ranks in self._ranks]
         once = [[tensor in mine for mine in self._once] for tensor in HELD_ONCE]
-        return Ends(least, most, least_held, most_held, np.array(allowed, np.int32), np.array(once, np.float64))
+        return Ends(least, most, least_held, most_held, allowed, np.array(once, np.float64))
+
+    def touches(self, number: int) -> bool:
+        """Whether anything is asked of a layer: of its mapping, or of what is fused around it."""
+        name = self.workload.layers[number].name
+        asked = bool(self._limits[number] or any(self._ranks[number]) or self._once[number])
+        return asked or name in self.given or any(name in link for link in self.required)
 
     def of_layer(self, number: int) -> object:
         """All that is asked of a layer's mapping: layers that are alike otherwise may differ in it."""
@@ -203,7 +208,9 @@ def keeps(ends: Ends, nest: Nest, order: Array) -> Array:
     held = xp.minimum(xp.flip(xp.cumprod(xp.flip(factors, 0), axis=0), 0), wide(nest.fusion.tile))
     inside = (whole >= wide(ends.least)) & (whole <= wide(ends.most))
     inside = inside & (held >= wide(ends.least_held)) & (held <= wide(ends.most_held))
-    found = inside.all(axis=(0, 1)) & ((wide(ends.orders) >> order) % 2 == 1).all(axis=0)
+    number = xp.arange(ends.orders.shape[1]).reshape(-1, *([1] * (order.ndim - 1)))
+    allowed = ((order[:, None] == number) & (wide(ends.orders) > 0)).any(axis=1)
+    found = inside.all(axis=(0, 1)) & allowed.all(axis=0)
     for i, tensor in enumerate(HELD_ONCE):
         if (home := nest.structure.home(tensor)) is not None:
             words = product([nest.size[d] for d in PLAIN_DIMS[tensor]])
@@ -252,8 +259,9 @@ def project(
         here = np.clip(wanted[node], fewest, np.maximum(fewest, np.minimum(room, most[node])))
         found.append(_divisor(np.ceil(tile / below), here, fewest) if exact else here)
         below = below * found[-1]
-    lowest = np.log2(np.maximum(1, ends.orders & -ends.orders)).astype(np.int32)
-    return np.stack(found[::-1]), np.where((ends.orders >> order) % 2 == 1, order, lowest)
+    first = ends.orders.argmax(axis=1).astype(np.int32)
+    allowed = np.take_along_axis(ends.orders, order[:, None], axis=1)[:, 0] > 0
+    return np.stack(found[::-1]), np.where(allowed, order, first)
 
 
 @partial(np.vectorize, otypes=[np.float64])

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
-from scipy.sparse import csc_array, vstack  # pyright: ignore[reportUnknownVariableType]
+from scipy.sparse import csc_array, eye_array, hstack, vstack  # pyright: ignore[reportUnknownVariableType]
 
 from fadiff.hardware import Memory
 from fadiff.schedule.ir import SHARED_LOOPS
@@ -33,7 +33,7 @@ from fadiff.search.solver.sharing import Box, Tilings, halves
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
     from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from fadiff.search.solver.parts import Tile
     from fadiff.search.solver.place import Links, Place
     from fadiff.workload import Layer
+
+
+CERTAIN = 1e-6
+"""Of a layer, more is in no mode than rounding could make up."""
 
 
 class Mode(NamedTuple):
@@ -98,8 +102,9 @@ class Modes:
         """Modes, and what holds of every schedule: of each layer the modes add up to 1, ties are 0, limits at most."""
         layers = self.links.workload.layers
         self.modes: list[Mode] = [mode for i, layer in enumerate(layers) for mode in self._of(i, layer)]
-        self.owner = np.array([mode.layer for mode in self.modes])
-        self.sums: Any = csc_array((np.ones(len(self.modes)), (self.owner, np.arange(len(self.modes)))))
+        self.owner = np.array([mode.layer for mode in self.modes], dtype=int)
+        each = np.ones(len(self.modes)), (self.owner, np.arange(len(self.modes)))
+        self.sums: Any = csc_array(each, shape=(len(layers), len(self.modes)))
         self.ties = self._table(self._agreements())
         self.limits = self._table((*self._rooms(), *self._sinks()))
 
@@ -221,6 +226,35 @@ class Modes:
         least = np.full(layers, np.inf)
         np.minimum.at(least, self.owner, reduced)
         return Agreed(share, cost, reduced, least)
+
+    def shares(self, possible: Bool[np.ndarray, " modes"]) -> Float[np.ndarray, " modes"] | None:
+        """How much of each layer is in each of some modes where neighbours agree as far as they can; None where it is
+        certain that they cannot, by the statement in :mod:`fadiff.search.solver.contradiction`."""
+        layers = len(self.links.workload.layers)
+        count = int(possible.sum())
+        sums: Any = hstack([self.sums[:, possible], eye_array(layers)], format="csc")  # pyright: ignore[reportUnknownVariableType]
+        held: Any = [
+            hstack([part[:, possible], csc_array((part.shape[0], layers))]) for part in (self.ties, self.limits)
+        ]  # pyright: ignore[reportUnknownVariableType]
+        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
+            np.append(np.zeros(count), np.ones(layers)),
+            A_eq=vstack([sums, held[0]], format="csc"),
+            b_eq=np.append(np.ones(layers), np.zeros(self.ties.shape[0])),
+            A_ub=held[1],
+            b_ub=np.zeros(self.limits.shape[0]),
+            method="highs",
+        )
+        share = np.zeros(len(possible))
+        if solved.x is not None:
+            share[possible] = solved.x[:count]
+            prices = np.asarray(solved.eqlin.marginals)[layers:]
+            of_limits = np.minimum(solved.ineqlin.marginals, 0)
+            reduced = -(self.ties.T @ prices) - self.limits.T @ of_limits
+            least = np.ones(layers)
+            np.minimum.at(least, self.owner[possible], reduced[possible])
+            if least.sum() > CERTAIN:
+                return None
+        return share
 
     def disagreements(self, meant: Sequence[tuple[Mode, Tile]]) -> dict[int, tuple[int, int]]:
         """Boxes in which two ends of a fused link mean different trips, by the tiles of their cheapest mappings: at
