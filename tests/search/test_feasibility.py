@@ -43,16 +43,15 @@ def test_a_mapping_that_no_start_leads_to_is_found(monkeypatch):
         (
             sized(CHIP, scratchpad=64),
             {"groups": [{"layers": ["a", "b"], "trips": {}}]},
-            "keeps this: a+b is a group that shares nothing "
-            "(layer 'a' fits toy in no way that keeps what is asked of it)",
+            "keeps this: a+b is a group that shares nothing (no groups are left that suit all layers)",
         ),
         (
             CHIP,
             {"mapping": [{"layers": "a", "order": {"DRAM": "N*"}, "factors": {"DRAM": {"N": 6, "K": 2}}, "once": "W"}]}
             | {"split": [["a", "b"]]},
             "keeps these together: a: N at DRAM is 6; a: K at DRAM is 2; a: loops at DRAM nest as N*; "
-            "a: weights are fetched once; a -> b is not fused (layer 'a' fits toy in no way that keeps what is asked of "
-            "it): leave one of them out",
+            "a: weights are fetched once; a -> b is not fused (layer 'a' fits toy in no way that keeps what is asked "
+            "of it): leave one of them out",
         ),
     ],
     ids=["no memory that fuses", "trips that are not legal", "too little room", "an order against weights once"],
@@ -75,8 +74,8 @@ def test_what_is_neither_found_nor_impossible_is_told_as_that():
     with pytest.raises(FadiffError) as error:
         optimize(rows, CHIP, method="greedy", constraints=asked)
     assert str(error.value) == (
-        "no schedule of small on toy was found that keeps this: all layers: P at DRAM is 6 (no mapping of layer 'a' was "
-        "found that keeps what is asked of it); not proven impossible: ask for less"
+        "no schedule of small on toy was found that keeps this: all layers: P at DRAM is 6 (no mapping of layer 'a' "
+        "was found that keeps what is asked of it); not proven impossible: ask for less"
     )
 
 

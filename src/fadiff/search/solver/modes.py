@@ -232,15 +232,14 @@ class Modes:
         certain that they cannot, by the statement in :mod:`fadiff.search.solver.contradiction`."""
         layers = len(self.links.workload.layers)
         count = int(possible.sum())
-        sums: Any = hstack([self.sums[:, possible], eye_array(layers)], format="csc")  # pyright: ignore[reportUnknownVariableType]
-        held: Any = [
-            hstack([part[:, possible], csc_array((part.shape[0], layers))]) for part in (self.ties, self.limits)
-        ]  # pyright: ignore[reportUnknownVariableType]
+        none = (eye_array(layers), csc_array((self.ties.shape[0], layers)), csc_array((self.limits.shape[0], layers)))
+        parts = zip((self.sums, self.ties, self.limits), none, strict=True)
+        rows: list[Any] = [hstack([part[:, possible], other]) for part, other in parts]
         solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
             np.append(np.zeros(count), np.ones(layers)),
-            A_eq=vstack([sums, held[0]], format="csc"),
+            A_eq=vstack(rows[:2], format="csc"),
             b_eq=np.append(np.ones(layers), np.zeros(self.ties.shape[0])),
-            A_ub=held[1],
+            A_ub=rows[2],
             b_ub=np.zeros(self.limits.shape[0]),
             method="highs",
         )
