@@ -117,19 +117,27 @@ def kept(asked, schedule) -> bool:
             memory.name: [dim for dim in order if private[node][DIMS.index(dim)] > 1]
             for memory, node, order in zip(machine.memories, nodes, mapping.orders, strict=True)
         }
-        if not keeps_mapping(asked, machine, name, private, shared, tile, order_of):
+        # Loops that a layer shares with nobody are its own.
+        alone = [dim for dim, _ in loops] if len(group.layers) == 1 else []
+        nested = order_of | {machine.memories[0].name: [*alone, *order_of[machine.memories[0].name]]}
+        if not keeps_mapping(asked, machine, name, private, shared, tile, nested):
             return False
-        for rule in rules_of(asked, name):
-            for tensor in rule.get("once", ""):
-                home = machine.structure.home(tensor)
-                above = loops + [
-                    (dim, private[node][DIMS.index(dim)])
-                    for memory, node in zip(machine.memories, nodes, strict=True)
-                    if node < home
-                    for dim in order_of[memory.name]
-                ]
-                if not passes_once(above, RELEVANT[tensor]):
-                    return False
+        if not keeps_once(asked, machine, name, loops, private, order_of):
+            return False
+    return True
+
+
+def keeps_once(asked, machine, name, shared, private, order_of) -> bool:
+    """Whether tensors that are asked to come to their home once, under shared loops (dim, trips) and a layer's own."""
+    number = machine.number
+    for rule in rules_of(asked, name):
+        for tensor in rule.get("once", ""):
+            outer = [number[memory.name] for memory in machine.memories]
+            outer = [node for node in outer if node < machine.structure.home(tensor)]
+            own = [(node, dim) for node in outer for dim in order_of[machine.nodes[node].name]]
+            above = [*shared, *((dim, private[node][DIMS.index(dim)]) for node, dim in own)]
+            if not passes_once(above, RELEVANT[tensor]):
+                return False
     return True
 
 
@@ -145,8 +153,9 @@ def passes_once(loops, relevant) -> bool:
     return True
 
 
-def mask(asked, machine, name, factors, rank, shared, tile) -> np.ndarray:
-    """Which of many mappings are as asked: factors ``[nodes, 8, ways]``, ranks ``[memories, 8, ways]``."""
+def mask(asked, machine, name, factors, rank, shared, tile, loops=()) -> np.ndarray:
+    """Which of many mappings are as asked: factors ``[nodes, 8, ways]``, ranks ``[memories, 8, ways]``; `loops` are the
+    shared ones, dim and trips."""
     nodes, found = machine.structure.memories, []
     for way in range(factors.shape[-1]):
         mine = factors[..., way].astype(int).tolist()
@@ -154,7 +163,8 @@ def mask(asked, machine, name, factors, rank, shared, tile) -> np.ndarray:
             memory.name: [DIMS[d] for d in np.argsort(rank[i, :, way], kind="stable") if mine[node][d] > 1]
             for i, (memory, node) in enumerate(zip(machine.memories, nodes, strict=True))
         }
-        found.append(keeps_mapping(asked, machine, name, mine, shared, tile, order_of))
+        keeps = keeps_mapping(asked, machine, name, mine, shared, tile, order_of)
+        found.append(keeps and keeps_once(asked, machine, name, loops, mine, order_of))
     return np.array(found, dtype=bool)
 
 

@@ -112,7 +112,9 @@ def every_mapping(workload, machine, one, name, nodes, orders=None, exact=False,
     factors, rank = every_choice(machine, tile, tuple(nodes[dim] for dim in DIMS), orders, exact)
     if asked is not None:
         shared = np.asarray(fusion.shared)[:, 0].astype(int).tolist()
-        kept = mask(asked, machine, name, factors, rank, shared, tile)
+        dims = {loop: loop if loop != "X" else "K" if name == one.layers[0] else "C" for loop in one.nesting}
+        loops = [(dims[loop], trips) for loop in one.nesting if (trips := one.trips._asdict()[loop]) > 1]
+        kept = mask(asked, machine, name, factors, rank, shared, tile, loops)
         factors, rank = factors[..., kept], rank[..., kept]
     softmax = any("softmax" in workload[n].epilogue for n in one.layers)
     must_hold = one.trips.X > 1 and softmax and name == one.layers[-1]

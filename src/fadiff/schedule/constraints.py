@@ -84,6 +84,7 @@ def _breaks(constraint: Constraint, examined: Examined) -> Iterator[str]:
     for layer, mapping in examined.mapped():
         i = examined.number[layer.name]
         shared, tile = examined.shared[:, i], examined.tile[:, i]
+        group = schedule.group_of[layer.name]
         first, *inner = mapping.factors
         private = [[f // round(trips) for f, trips in zip(first, shared, strict=True)], *inner]
         for node, dim, least, most, held in constraint.limits(layer, machine):
@@ -95,6 +96,9 @@ def _breaks(constraint: Constraint, examined: Examined) -> Iterator[str]:
         for memory, rank in constraint.ranks(layer, machine):
             node, order = machine.structure.memories[memory], mapping.orders[memory]
             running = [dim for dim in order if private[node][DIMS.index(dim)] > 1]
+            if memory == 0 and len(group.layers) == 1:
+                # Loops that it shares with nobody are loops of its first memory like others.
+                running = [loop for loop in group.nesting if group.trips._asdict()[loop] > 1] + running
             outside = [(a, b) for a, b in combinations(running, 2) if rank[DIMS.index(a)] > rank[DIMS.index(b)]]
             if outside:
                 yield f"in {layer.name} the loop over {outside[0][0]} is outside that over {outside[0][1]}"

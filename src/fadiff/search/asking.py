@@ -13,6 +13,7 @@ from fadiff.schedule.rules import violations
 from fadiff.search.driver import Limits
 from fadiff.search.greedy import growing
 from fadiff.search.objective import EDP, Objective
+from fadiff.search.solver.contradiction import contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,26 +29,40 @@ LONGEST_SECONDS = 20.0
 def refusal(
     workload: Workload, machine: Machine, constraints: Constraints, why: str, *, exact_factors: bool = False
 ) -> ImpossibleError:
-    """What to say of constraints for which no schedule was found: the smallest set of them for which none is.
+    """What to say of constraints for which no schedule was found: whether it is proven that there is none, and the
+    smallest set of them of which the same can be said.
 
-    A deletion filter: each constraint in turn is left out, for good if still no schedule is found without it.
+    A deletion filter: each constraint in turn is left out, for good if the others contradict each other without it, or
+    where nothing is proven, if still no schedule is found.
     """
-    stop = time.monotonic() + LONGEST_SECONDS
+    end = time.monotonic() + LONGEST_SECONDS
+
+    def proof(fewer: Constraints) -> str | None:
+        return contradiction(workload, machine, fewer, exact_factors=exact_factors, stop=lambda: time.monotonic() > end)
+
+    def judged(fewer: Constraints) -> str | None:
+        found = _problem(workload, machine, fewer, exact_factors=exact_factors)
+        return found if found is None or proven is None else proof(fewer)
+
+    proven = proof(constraints)
+    why = proven or why
     left = list(constraints.given)
     for one in constraints.given:
-        if time.monotonic() > stop:
+        if time.monotonic() > end:
             break
         fewer = [other for other in left if other is not one]
-        still = _problem(workload, machine, constraints.only(fewer), exact_factors=exact_factors)
+        still = judged(constraints.only(fewer))
         if still is not None:
             left, why = fewer, still
     where = f"{workload.name} on {machine.name}"
     if not left:
         return ImpossibleError(f"no schedule of {where} was found: {why}")
-    if len(left) == 1:
-        return ImpossibleError(f"no schedule of {where} keeps this: {left[0]} ({why})")
-    told = "; ".join(map(str, left))
-    return ImpossibleError(f"no schedule of {where} keeps these together: {told} ({why}): leave one of them out")
+    many = len(left) > 1
+    told = f"{'these together' if many else 'this'}: {'; '.join(map(str, left))} ({why})"
+    if proven is None:
+        advice = "ask for less" if not many else "leave one of them out, or ask for less"
+        return ImpossibleError(f"no schedule of {where} was found that keeps {told}; not proven impossible: {advice}")
+    return ImpossibleError(f"no schedule of {where} keeps {told}{': leave one of them out' if many else ''}")
 
 
 def _problem(workload: Workload, machine: Machine, constraints: Constraints, *, exact_factors: bool) -> str | None:

@@ -24,7 +24,18 @@ from fadiff.search.exact.asked import in_order, joined_groups
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, best_of, moved, price
 from fadiff.search.exact.conditions import NO_MOVE, Condition, Task, as_moves
-from fadiff.search.exact.menus import Menu, Row, full_array, join, outermost, smallest, stacked, start_from, subset
+from fadiff.search.exact.menus import (
+    Menu,
+    Row,
+    Start,
+    full_array,
+    join,
+    outermost,
+    smallest,
+    stacked,
+    start_from,
+    subset,
+)
 from fadiff.search.space import settle
 from fadiff.workload import DIMS
 
@@ -115,12 +126,24 @@ def _coarse(task: Task, conditions: Sequence[Condition]) -> dict[Condition, Mapp
         every = _grown(task, [row for mine in rows for row in mine], steps)
         best = np.where(np.isfinite(every.price), _edp(every), np.inf).reshape(len(stuck), -1).argmin(axis=1)
         emptied = subset(every, best + np.arange(len(stuck)) * len(rows[0]))
-        if np.isinf(emptied.price).any():
-            worst = int(np.isinf(emptied.price).argmax())
-            raise _too_large(task, conditions[stuck[worst]], emptied.running[:, worst])
+        for worst in np.flatnonzero(np.isinf(emptied.price)).tolist():
+            condition = conditions[stuck[worst]]
+            if (start := _asked_start(task, condition)) is None:
+                raise _too_large(task, condition, emptied.running[:, worst])
+            for old, new in zip(emptied, _grown(task, [Row(condition, start, room)], steps), strict=True):
+                old[..., [worst]] = new
         for old, new in zip(found, emptied, strict=True):
             old[..., stuck] = new
     return _mappings(task, conditions, found)
+
+
+def _asked_start(task: Task, condition: Condition) -> Start | None:
+    """A mapping that keeps what is asked of a layer, where none of the usual starts does."""
+    if task.restrictions.ends is None:
+        return None
+    from fadiff.search.exact.witness import witness
+
+    return witness(task, condition)
 
 
 def _fine(task: Task, conditions: Sequence[Condition]) -> dict[Condition, Mapping]:
@@ -205,5 +228,5 @@ def _too_large(task: Task, condition: Condition, needed: Float[np.ndarray, " mem
     ]
     name = task.layer(condition).name
     if task.restrictions.ends is not None:
-        return ImpossibleError(f"layer {name!r} fits {task.machine.name} in no way that keeps what is asked of it")
+        return ImpossibleError(f"no mapping of layer {name!r} was found that keeps what is asked of it")
     return FadiffError(f"layer {name!r} fits {task.machine.name} in no way: it needs {' and '.join(lacks)}")

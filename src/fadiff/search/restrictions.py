@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property, partial
 from itertools import permutations
-from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -47,15 +46,25 @@ class Ends(NamedTuple):
     least_held: Float[Any, "nodes 8 rows"]
     """Extents in one instance of a memory."""
     most_held: Float[Any, "nodes 8 rows"]
-    orders: Int[Any, "memories rows"]
-    """A bit for each order of the space that is allowed."""
+    orders: Float[Any, "memories orders rows"]
+    """1 for each order of the space that is allowed."""
     once: Float[Any, "tensors rows"]
     """1 where W, and where O, passes its home once."""
 
     def of(self, layers: Sequence[int], dtype: type = np.float64) -> Ends:
         """Those of some layers, one for each row."""
-        parts = [part[..., list(layers)] for part in self]
-        return Ends(*(part if part.dtype == np.int32 else part.astype(dtype) for part in parts))
+        return Ends(*(part[..., list(layers)].astype(dtype) for part in self))
+
+
+class LayerAsked(NamedTuple):
+    """What is asked of one layer's mapping, as a bound reads it."""
+
+    ends: Ends
+    """Of one row."""
+    ranks: tuple[tuple[Ranks, ...], ...]
+    """By memory."""
+    once: str
+    """Tensors that pass their home once."""
 
 
 class Restrictions:
@@ -106,16 +115,28 @@ class Restrictions:
                 lower, upper = (least_held, most_held) if held else (least, most)
                 lower[node, dim, i] = max(lower[node, dim, i], low)
                 upper[node, dim, i] = min(upper[node, dim, i], high)
-        allowed = [
-            [sum(1 << n for n, order in enumerate(orders) if _keeps_ranks(order, ranks[m])) for ranks in self._ranks]
-            for m, orders in enumerate(self.space.orders)
-        ]
+        allowed = np.zeros((len(self.space.orders), max(map(len, self.space.orders)), shape[-1]))
+        for m, orders in enumerate(self.space.orders):
+            for n, order in enumerate(orders):
+                allowed[m, n] = [_keeps_ranks(order, ranks[m]) for ranks in self._ranks]
         once = [[tensor in mine for mine in self._once] for tensor in HELD_ONCE]
-        return Ends(least, most, least_held, most_held, np.array(allowed, np.int32), np.array(once, np.float64))
+        return Ends(least, most, least_held, most_held, allowed, np.array(once, np.float64))
+
+    def touches(self, number: int) -> bool:
+        """Whether anything is asked of a layer: of its mapping, or of what is fused around it."""
+        name = self.workload.layers[number].name
+        asked = bool(self._limits[number] or any(self._ranks[number]) or self._once[number])
+        return asked or name in self.given or any(name in link for link in self.required)
 
     def of_layer(self, number: int) -> object:
         """All that is asked of a layer's mapping: layers that are alike otherwise may differ in it."""
         return self._limits[number], self._ranks[number], self._once[number]
+
+    def layer_asked(self, number: int) -> LayerAsked | None:
+        """The same as numbers; None where nothing is asked of any mapping."""
+        if self.asked is None:
+            return None
+        return LayerAsked(self.asked.of([number]), self._ranks[number], self._once[number])
 
     def of_group(self, names: Sequence[str]) -> object:
         """All that is asked of layers as a group, by their places in it."""
@@ -141,17 +162,10 @@ class Restrictions:
         return unpack_mapping(np.asarray(settled)[..., 0], (1,) * 8, orders)
 
     def told_by_bound(self, constraint: Constraint) -> Literal["all", "part", "no"]:
-        """How much of a constraint a lower bound takes into account: what is fused, ends of factors and extents; of the
-        first memory's factors only that they are at most so large, of orders, trips and what passes once nothing."""
-        layers = [layer for layer in self.workload.layers if layer.is_mac]
-        limits = [one for layer in layers for one in constraint.limits(layer, self.machine)]
+        """How much of a constraint a lower bound takes into account: all, but of a group's nesting what its innermost
+        loop says."""
         group = constraint.group()
-        left = any(True for layer in layers for _ in constraint.ranks(layer, self.machine))
-        left = left or (group is not None and group.trips is not None)
-        left = left or any(not one.node and one.least > 1 for one in limits)
-        edges = any(True for _ in constraint.edges(self.workload))
-        used = edges or any(one.node or one.most < inf for one in limits)
-        return "no" if not used else "part" if left else "all"
+        return "part" if group is not None and group.loops is not None else "all"
 
     # Groups.
 
@@ -194,7 +208,9 @@ def keeps(ends: Ends, nest: Nest, order: Array) -> Array:
     held = xp.minimum(xp.flip(xp.cumprod(xp.flip(factors, 0), axis=0), 0), wide(nest.fusion.tile))
     inside = (whole >= wide(ends.least)) & (whole <= wide(ends.most))
     inside = inside & (held >= wide(ends.least_held)) & (held <= wide(ends.most_held))
-    found = inside.all(axis=(0, 1)) & ((wide(ends.orders) >> order) % 2 == 1).all(axis=0)
+    number = xp.arange(ends.orders.shape[1]).reshape(-1, *([1] * (order.ndim - 1)))
+    allowed = ((order[:, None] == number) & (wide(ends.orders) > 0)).any(axis=1)
+    found = inside.all(axis=(0, 1)) & allowed.all(axis=0)
     for i, tensor in enumerate(HELD_ONCE):
         if (home := nest.structure.home(tensor)) is not None:
             words = product([nest.size[d] for d in PLAIN_DIMS[tensor]])
@@ -243,8 +259,9 @@ def project(
         here = np.clip(wanted[node], fewest, np.maximum(fewest, np.minimum(room, most[node])))
         found.append(_divisor(np.ceil(tile / below), here, fewest) if exact else here)
         below = below * found[-1]
-    lowest = np.log2(np.maximum(1, ends.orders & -ends.orders)).astype(np.int32)
-    return np.stack(found[::-1]), np.where((ends.orders >> order) % 2 == 1, order, lowest)
+    first = ends.orders.argmax(axis=1).astype(np.int32)
+    allowed = np.take_along_axis(ends.orders, order[:, None], axis=1)[:, 0] > 0
+    return np.stack(found[::-1]), np.where(allowed, order, first)
 
 
 @partial(np.vectorize, otypes=[np.float64])

@@ -9,16 +9,20 @@ import numpy as np
 import pytest
 
 from fadiff.cost import evaluate
-from fadiff.schedule import Schedule
+from fadiff.schedule import Schedule, rules
 from fadiff.schedule.arrays import pack_schedule
-from fadiff.schedule.rules import violations
+from fadiff.schedule.constraint_kinds import Once, Together
+from fadiff.schedule.constraints import Constraints, kept
+from fadiff.schedule.rules import Examined, violations
+from fadiff.schedule.selection import Layers
+from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver import layer_bound, place
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.closing import Lanes
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.modes import Modes
 from fadiff.search.solver.network_bound import Prover
-from fadiff.search.solver.place import Links, places
+from fadiff.search.solver.place import Links, asked_places, places
 from fadiff.search.solver.region import weighed
 from fadiff.search.solver.whole import LEVELS, Wholes
 from search.solver.tight import tight
@@ -112,3 +116,51 @@ def test_no_group_of_a_random_schedule_is_below_its_bound(kind, seed, monkeypatc
             assert found
             for level in range(LEVELS):
                 assert min(wholes.least(seats, weights, inf, 8, level)[0] for seats in found) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_layer_of_a_random_schedule_is_below_its_bound_under_what_it_keeps(kind):
+    """All that it keeps is asked for: every factor, every order, what passes once, its groups and their trips."""
+    for seed in range(3):
+        schedule = tight(kind, 80_000 + seed)
+        cost, links = evaluate(schedule), Links(schedule.workload, schedule.machine)
+        macs = [layer.name for layer in schedule.workload.layers if layer.is_mac]
+        homes = [tensor for tensor in "WO" if schedule.machine.structure.home(tensor) is not None]
+        every = [*kept(schedule), *(Once(tensor, Layers((name,))) for tensor in homes for name in macs)]
+        asked = Constraints(tuple(one for one in every if not Constraints((one,)).broken(schedule)))
+        told = Restrictions(schedule.workload, schedule.machine, asked)
+        for name in macs:
+            i, layer = schedule.workload.number[name], schedule.workload[name]
+            possible = asked_places(places(links, layer), told.required, told.barred)
+            bound = LayerBound(layer, schedule.machine, tuple(one for _, one in possible), asked=told.layer_asked(i))
+            weights = 0.5 / cost.layer_energy_pj[i], 0.5 / cost.layer_cycles[i]
+            assert bound.at(weights, passes=12) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("single", "image_lanes")])
+def test_no_random_schedule_breaks_what_holds_of_its_modes(kind):
+    """Room is shared out by what is there for certain: nothing is counted twice, once as its maker's, once as its
+    reader's."""
+    checked = 0
+    for seed in range(60):
+        schedule = tight(kind, 80_000 + seed)
+        workload, machine = schedule.workload, schedule.machine
+        home, examined, links = machine.structure.home("W"), Examined(schedule), Links(workload, machine)
+        given = {
+            name: Together(group.layers, group.trips)
+            for group in schedule.groups
+            for name in (group.layers if len(group.layers) > 1 else ())
+        }
+        modes = Modes(links, [places(links, layer) for layer in workload.layers], given=given)
+        share = np.zeros(len(modes.modes))
+        for layer, mine in zip(workload.layers, modes.of_schedule(schedule), strict=True):
+            others = [name for name in schedule.group_of[layer.name].layers if name != layer.name]
+            held = {} if home is None or not others else rules.held_parts(examined, others[0], home)
+            kept = f"kept weight tile of {layer.name}" in held
+            options = [i for i in mine if modes.places[modes.modes[i].layer][modes.modes[i].place][1].keeps is not kept]
+            told = [i for i in mine if modes.places[modes.modes[i].layer][modes.modes[i].place][1].keeps is kept]
+            share[(told or options)[0]] = 1
+        assert np.abs(modes.ties @ share).max(initial=0.0) == 0
+        assert (modes.limits @ share).max(initial=0.0) <= 1e-9, seed
+        checked += modes.limits.shape[0] > 0
+    assert checked > 5

@@ -11,7 +11,7 @@ from fadiff.schedule import Group
 from fadiff.schedule.constraints import ImpossibleError
 from fadiff.search.exact.assemble import fill, to_mappings
 from fadiff.search.exact.climb import price
-from fadiff.search.exact.menus import Climber, Row, grouped, outermost, stacked
+from fadiff.search.exact.menus import Climber, Menus, Row, grouped, outermost, size_of, stacked
 from fadiff.search.exact.plans import Members, Plan, conditions_of
 from fadiff.search.exact.sets import Graph
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
     from fadiff.schedule import Mapping
     from fadiff.search.driver import Weights
-    from fadiff.search.exact.conditions import Task
+    from fadiff.search.exact.conditions import Condition, Task
     from fadiff.workload import Workload
+
+FEW_PLANS = 8
+"""Plans of a group for whose layers mappings are sought by branch and bound."""
 
 
 def asked_sets(task: Task) -> list[tuple[str, ...]]:
@@ -89,10 +92,27 @@ def joined_groups(task: Task, climber: Climber) -> list[tuple[Group, dict[str, M
         menus = grouped(task, conditions_of(mine), weights, 0, {}, climber)
         filled = [one for plan in mine if (one := fill(task, plan, menus, weights, np.inf)) is not None]
         if not filled:
+            menus |= _solved(task, mine[:FEW_PLANS], menus, climber, weights)
+            filled = [one for plan in mine if (one := fill(task, plan, menus, weights, np.inf)) is not None]
+        if not filled:
             raise ImpossibleError(f"{'+'.join(names)} fits {task.machine.name} as a group in no way that was tried")
         best = min(filled, key=lambda one: one.price)
         found.append((best.plan.group, to_mappings(task, best)))
     return found
+
+
+def _solved(task: Task, plans: Sequence[Plan], menus: Menus, climber: Climber, weights: Weights) -> Menus:
+    """Mappings under conditions of plans for which no climb found one, from what branch and bound meets."""
+    from fadiff.search.exact.witness import witness
+
+    rows: dict[Condition, Row] = {}
+    for plan in plans:
+        for condition in plan.conditions:
+            if task.layer(condition).is_mac and not size_of(menus[condition]) and condition not in rows:
+                start = witness(task, condition, plan.group.layers)
+                if start is not None:
+                    rows[condition] = Row(condition, start, task.all_room)
+    return {condition: climber(task, [row], weights) for condition, row in rows.items()}
 
 
 def _near_weights(task: Task, plan: Plan) -> Weights:

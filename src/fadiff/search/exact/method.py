@@ -102,9 +102,8 @@ class _Unsolved:
         )
         self.best = float(weighed(known.menus[condition], weights).min())
         binds = binding_term(known.best, condition.layer)
-        asked = task.restrictions.asked
-        ends = None if asked is None else asked.of([condition.layer])
-        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors, ends)
+        asked = task.restrictions.layer_asked(condition.layer)
+        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors, asked)
         self.least = self.bound.at(weights, passes=0)
 
     @property

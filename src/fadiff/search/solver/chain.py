@@ -12,26 +12,30 @@ dynamic program, exact but for the relaxations named in docs/solver.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, reduce
-from math import inf, prod
+from functools import cache, cached_property, reduce
+from math import ceil, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fadiff.hardware import Axis, Memory
-from fadiff.schedule.nest import IRRELEVANT_DIMS, P, Q, R, S
+from fadiff.schedule.nest import IRRELEVANT_DIMS, G, N, P, Q, R, S
 from fadiff.search.solver.closing import CLOSING_DIMS, TOP, Closed, Closing, Flow, Prices
 from fadiff.search.solver.grid import ONE, Cells
+from fadiff.search.solver.nestings import Nesting, inner, nestings
 from fadiff.search.solver.steps import Steps, lane_steps, loop_steps, same_steps
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
-    from fadiff.search.restrictions import Ends
+    from fadiff.schedule.constraint_kinds import Ranks
+    from fadiff.search.restrictions import LayerAsked
     from fadiff.search.solver.grid import Grid
 
     Lattice = Float[np.ndarray, "*cells"]
 
+ALONE_CUTS = (G, N, P, Q)
+"""Dims whose loops a layer on its own may part between shared ones and those of the first memory."""
 Open = frozenset[Flow]
 """Flows whose reuse goes on."""
 
@@ -75,11 +79,16 @@ class Chain:
         prices: Prices,
         tile: Sequence[Cells],
         enough: float = inf,
-        ends: Ends | None = None,
+        asked: LayerAsked | None = None,
+        *,
+        grouped: bool = True,
     ) -> None:
-        """`ends` are those of factors that are asked for: at memories below the first they count here."""
+        """Of what is asked of the mapping, the factors of memories and the orders of their loops count here; `grouped`
+        says whether others may share its loops."""
         self.flows = flows
-        self.ends = ends
+        self.asked = asked
+        self.grouped = grouped
+        self.tile = tile
         self.nodes = flows.machine.nodes
         self.structure = flows.structure
         self.lanes = flows.lanes
@@ -227,19 +236,26 @@ class Chain:
     def _fixed(self, way: Way, dims: Iterable[int], node: int) -> Way:
         """No loop over some dims: extents stay."""
         for d in dims:
-            wanted, (fewest, _) = self.rows[node][d], self._asked(node, d)
-            if fewest > 1:
+            wanted, (fewest, most) = self.rows[node][d], self._asked(node, d)
+            if fewest > 1 or most < 1:
                 way = _moved(way, d, wanted, Steps(np.zeros((len(wanted), len(way.cells[d])), dtype=bool)))
             elif wanted != way.cells[d]:
                 way = _moved(way, d, wanted, same_steps(way.cells[d], wanted))
         return way
 
     def _asked(self, node: int, d: int) -> tuple[int, int]:
-        """From how many to how many trips of a memory's loop over a dim are asked for; above the first memory's, which
-        a group may share, extents say what is known."""
-        if self.ends is None or node == 0 or isinstance(self.nodes[node], Axis):
+        """From how many to how many trips of a memory's loop over a dim are asked for; of the first memory's, what the
+        trips that a group shares leave of them."""
+        if self.asked is None or isinstance(self.nodes[node], Axis):
             return 1, self.size[d]
-        return int(self.ends.least[node, d, 0]), int(min(self.ends.most[node, d, 0], self.size[d]))
+        size, ends = self.size[d], self.asked.ends
+        least, most = int(ends.least[node, d, 0]), float(ends.most[node, d, 0])
+        if node > 0:
+            return least, int(min(most, size))
+        if not self.grouped:
+            return fewest_trips(size, least) if d in ALONE_CUTS else least, int(min(most, size))
+        fewest, shared = ceil(size / self.tile[d].high[-1]), ceil(size / self.tile[d].low[0])
+        return -(-least // shared), int(min(most, size * fewest) // fewest)
 
     def _grown(self, way: Way, dims: Iterable[int], node: int) -> Way:
         """A loop over each of some dims: a multiple of the extent further in, or the size."""
@@ -256,43 +272,62 @@ class Chain:
     def _loops(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:
         """The loops of a memory, above everything further in."""
         found = {key: [self._fixed(way, range(8), node)] for key, way in states.items() if key}
+        ranks = () if self.asked is None else self.asked.ranks[self.structure.memories.index(node)]
+        running = tuple(d for d in range(8) if self.size[d] > 1)
         for tensor in "WIO":
-            rest = [d for d in range(8) if d not in IRRELEVANT_DIMS[tensor]]
-            ends: list[Way] = []
-            for mine, way in self._first_loops(states, tensor, node):
-                if mine:
-                    found.setdefault(mine, []).append(self._fixed(way, rest, node))
-                ends.append(self._close(way, mine, node))
-            if ends:
-                found.setdefault(frozenset(), []).append(self._grown(_cheapest(ends), rest, node))
+            rest = tuple(d for d in range(8) if d not in IRRELEVANT_DIMS[tensor])
+            # What is not open does not close: then no order matters.
+            free, closing = Nesting(IRRELEVANT_DIMS[tensor], rest), nestings(tensor, ranks, running)
+            ends: dict[Nesting, list[Way]] = {}
+            for nesting in dict.fromkeys((free, *closing)):
+                for mine, barred, way in self._first_loops(states, tensor, node, nesting.inside, ranks):
+                    if mine and nesting == free:
+                        found.setdefault(mine, []).append(self._fixed(way, rest, node))
+                    if nesting in closing if mine else nesting == free:
+                        outside = tuple(d for d in nesting.outside if d not in barred)
+                        ends.setdefault(Nesting(nesting.inside, outside), []).append(self._close(way, mine, node))
+            for (inside, outside), ways in ends.items():
+                left = (d for d in range(8) if d not in inside and d not in outside)
+                way = self._fixed(self._grown(_cheapest(ways), outside, node), left, node)
+                found.setdefault(frozenset(), []).append(way)
         return {key: _cheapest(ways)._replace(node=node) for key, ways in found.items()}
 
-    def _first_loops(self, states: dict[Open, Way], tensor: str, node: int) -> Iterator[tuple[Open, Way]]:
+    def _first_loops(
+        self, states: dict[Open, Way], tensor: str, node: int, loops: tuple[int, ...], ranks: tuple[Ranks, ...]
+    ) -> Iterator[tuple[Open, tuple[int, ...], Way]]:
         """After the innermost loops, irrelevant to one tensor, which close the flows of all others: by those of its own
-        flows that were open. Ways that go on alike are one from there."""
+        flows that were open, and by dims that have no loop there since the window slides along an innermost one. Ways
+        that go on alike are one from there."""
         alike: dict[tuple[Open, Open], list[Way]] = {}
         for key, way in states.items():
             if tensor in _innermost({of for of, _ in key}):
                 mine = frozenset(flow for flow in key if flow[0] == tensor)
                 inputs = frozenset(flow for flow in key - mine if flow[0] == "I")
                 alike.setdefault((mine, inputs), []).append(self._close(way, key - mine - inputs, node))
-        loops = IRRELEVANT_DIMS[tensor]
         image = [d for d in loops if d in (P, Q, R, S)]
-        begun: dict[Open, list[Way]] = {}
+        begun: dict[tuple[Open, tuple[int, ...]], list[Way]] = {}
         plain: dict[Open, list[Way]] = {}
         for (mine, inputs), ways in alike.items():
             way = _cheapest(ways)
             plain.setdefault(mine, []).append(self._close(way, inputs, node))
             for slid in image if inputs else ():
-                free = all(self.flows.between(node, keeper)[0][slid] == 1 for _, keeper in inputs)
-                if free and self.size[slid] > 1:
+                between = all(self.flows.between(node, keeper)[0][slid] == 1 for _, keeper in inputs)
+                if between and self.size[slid] > 1:
+                    barred = inner(slid, ranks)
                     swept = self._close(self._grown(way, [slid], node), inputs, node)
                     others = [d for d in image if d != slid]
-                    begun.setdefault(mine, []).append(self._grown(swept, others, node))
+                    begun.setdefault((mine, barred), []).append(self._grown_but(swept, others, node, barred))
         for mine, ways in plain.items():
             grown = self._grown(_cheapest(ways), image, node)
-            together = _cheapest([grown, *begun.get(mine, ())])
-            yield mine, self._grown(together, [d for d in loops if d not in image], node)
+            begun[mine, ()] = [grown, *begun.get((mine, ()), ())]
+        for (mine, barred), ways in begun.items():
+            others = [d for d in loops if d not in image]
+            yield mine, barred, self._grown_but(_cheapest(ways), others, node, barred)
+
+    def _grown_but(self, way: Way, dims: Sequence[int], node: int, barred: Sequence[int]) -> Way:
+        """A loop over each of some dims, but for those that have none."""
+        way = self._grown(way, [d for d in dims if d not in barred], node)
+        return self._fixed(way, [d for d in dims if d in barred], node)
 
     def extents_on(self, way: Way) -> dict[tuple[int, int], int]:
         """By node and dim: the cell of the extents above the node on the cheapest way."""
@@ -312,6 +347,23 @@ class Chain:
                 inside = tuple(one.only([min(i, len(one) - 1)]) for i, one in zip(at, cells, strict=True))
                 found.append((flow, place, inside, kept))
         return found
+
+
+@cache
+def fewest_trips(size: int, least: int) -> int:
+    """Tiles further in of a dim, the last perhaps cut, that a layer on its own has at least where the first memory's
+    factor is at least so much: it may cut the dim twice, by shared trips and by its own.
+
+    >>> fewest_trips(13, 6), fewest_trips(13, 1)
+    (4, 1)
+    """
+    largest = 1
+    for shared in range(1, least + 1):
+        tile, private = -(-size // shared), -(-least // shared)
+        if (shared - 1) * tile >= size:
+            continue  # the last trip would find nothing
+        largest = max(largest, tile if private == 1 else (tile - 1) // (private - 1))
+    return -(-size // largest)
 
 
 def _innermost(tensors: set[str]) -> set[str]:

@@ -24,7 +24,7 @@ from fadiff.schedule.nest import IMAGE_DIMS, IRRELEVANT_DIMS, PLAIN_DIMS, RELEVA
 from fadiff.search.solver.grid import Cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from jaxtyping import Bool, Float
 
@@ -96,8 +96,12 @@ class Prices(NamedTuple):
 class Closing:
     """The flows of one layer on a machine, with lanes between bounds, over cells of extents."""
 
-    def __init__(self, layer: Layer, machine: Machine, lanes: Lanes, ends: Sequence[float]) -> None:
+    def __init__(
+        self, layer: Layer, machine: Machine, lanes: Lanes, ends: Sequence[float], once: Collection[str] = ()
+    ) -> None:
+        """Of `once`, tensors that pass their home once, flows that would come again cost infinitely much."""
         self.layer = layer
+        self.once = once
         self.machine = machine
         self.structure = machine.structure
         self.lanes = lanes
@@ -178,6 +182,17 @@ class Closing:
 
         return at(keeper), at(self._parent(tensor, keeper))
 
+    def _returns(
+        self, tensor: str, place: int, cells: Sequence[Cells], trips: Sequence[int]
+    ) -> Bool[np.ndarray, "*cells"]:
+        """Whether loops, whatever the lanes, are certain to repeat what closes at some extents."""
+        found: Lattice | float = 1.0
+        for d in IRRELEVANT_DIMS[tensor]:
+            lanes = 1.0 if place == TOP else self.between(TOP, place)[1][d]
+            counts = np.ceil(self.size[d] / np.minimum(cells[d].highs * lanes, self.size[d]))
+            found = found * _along(d, np.maximum(counts, trips[d]))
+        return np.asarray(found > 1)
+
     def _lines(self, image: int, keeper: int, place: int, cells: Sequence[Cells]) -> tuple[Lattice, Lattice]:
         """Rows (or columns) of I that are written at a keeper, and read at its parent."""
         dims = out, kernel = IMAGE_DIMS[image]
@@ -212,7 +227,15 @@ class Closing:
         What is not kept over shared iterations comes again in each.
         """
         tensor, keeper = flow
-        here, outside = self._passes(flow, place, cells, (1,) * 8 if kept else prices.trips)
+        trips = (1,) * 8 if kept else prices.trips
+        found = self._priced(flow, *self._passes(flow, place, cells, trips), prices)
+        if tensor in self.once and keeper == self.structure.home(tensor):
+            return np.where(self._returns(tensor, place, cells, trips), inf, found)
+        return found
+
+    def _priced(self, flow: Flow, here: Lattice, outside: Lattice, prices: Prices) -> Lattice | float:
+        """The price of a flow that passes its keeper, and its parent, so often."""
+        tensor, keeper = flow
         if tensor == "O":
             return self._sums(keeper, here, outside, prices)
         values = prod(self.size[d] for d in PLAIN_DIMS[tensor])

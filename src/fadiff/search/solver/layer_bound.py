@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from fadiff.cost import Evaluation
     from fadiff.hardware import Machine
     from fadiff.search.objective import Weights
-    from fadiff.search.restrictions import Ends
+    from fadiff.search.restrictions import LayerAsked
     from fadiff.workload import Layer
 
 _Tiles = tuple[int, Tile, Tile]
@@ -78,8 +78,8 @@ class LayerBound:
     """What probably takes the time: all of it is charged to this term first."""
     exact: bool = False
     """Whether factors must divide: then no tile is cut at its end."""
-    ends: Ends | None = None
-    """What is asked of the layer's mapping: factors and extents count, orders are left open."""
+    asked: LayerAsked | None = None
+    """What is asked of the layer's mapping."""
     passes: int = 0
     """Walks so far."""
     candidates: list[Candidate] = field(default_factory=list[Candidate])
@@ -124,7 +124,7 @@ class LayerBound:
         """Bounds of the layer in one place with some tile, and no more room than there was: all that is known holds."""
         known, found = (
             self.known(weights),
-            LayerBound(self.layer, self.machine, (place,), self.binds, self.exact, self.ends),
+            LayerBound(self.layer, self.machine, (place,), self.binds, self.exact, self.asked),
         )
         met = np.flatnonzero(known.meets(np.array([row_of(wanted)], dtype=np.float64))[0]).tolist()
         parts: list[Part] = []
@@ -188,26 +188,34 @@ class LayerBound:
         for number, place in enumerate(self.places):
             cut = place.cut if place.grouped else ()
             tile = tuple(Cells((1 if d in cut else size[d],), (size[d],)) for d in range(8))
-            part = Part(number, tile, all_lanes(self.layer, self.machine, self.ends), grid, {self.binds: 1.0})
+            part = Part(
+                number,
+                tile,
+                all_lanes(self.layer, self.machine, None if self.asked is None else self.asked.ends),
+                grid,
+                {self.binds: 1.0},
+            )
             floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
             yield replace(part, lines=tuple(floors)) if floors[0].value < inf else part
 
     def _within(self, grid: Grid) -> Grid:
         """A grid with the extents that are asked for, and those that the first memory's factors leave at most."""
-        if self.ends is None:
+        if self.asked is None:
             return grid
+        ends = self.asked.ends
         found: dict[tuple[int, int], Cells] = {}
         for node in range(1, len(grid.cells)):
             for d, size in enumerate(self.layer.dims):
-                least, most = self.ends.least_held[node, d, 0], self.ends.most_held[node, d, 0]
-                least = max(least, ceil(size / self.ends.most[0, d, 0]) if node == 1 else 1)
+                least, most = ends.least_held[node, d, 0], ends.most_held[node, d, 0]
+                least = max(least, ceil(size / ends.most[0, d, 0]) if node == 1 else 1)
                 found[node, d] = grid.cells[node][d].within(least, most)
         return grid.replaced(found)
 
     def _flows(self, part: Part) -> Closing:
         cut = self.places[part.place].cut | {G, N, P, Q}
         ends = [inf if self.exact else 1 if d in cut else size for d, size in enumerate(self.layer.dims)]
-        return Closing(self.layer, self.machine, part.lanes, ends)
+        once = () if self.asked is None else self.asked.once
+        return Closing(self.layer, self.machine, part.lanes, ends, once)
 
     def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""
@@ -230,7 +238,8 @@ class LayerBound:
         if not all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True)):
             return inf, ()
         self.passes += 1
-        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough, self.ends)
+        grouped = self.places[part.place].grouped
+        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough, self.asked, grouped=grouped)
         way = chain.cheapest(self._rooms(part, chain.rows[0]))
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, [(part, enough)]

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from itertools import permutations
 from math import isqrt, prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
-from scipy.sparse import csc_array, vstack  # pyright: ignore[reportUnknownVariableType]
+from scipy.sparse import csc_array, eye_array, hstack, vstack  # pyright: ignore[reportUnknownVariableType]
 
 from fadiff.hardware import Memory
 from fadiff.schedule.ir import SHARED_LOOPS
@@ -32,13 +33,18 @@ from fadiff.search.solver.sharing import Box, Tilings, halves
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
     from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
+    from fadiff.schedule.constraint_kinds import Together
     from fadiff.search.solver.parts import Tile
     from fadiff.search.solver.place import Links, Place
     from fadiff.workload import Layer
+
+
+CERTAIN = 1e-6
+"""Of a layer, more is in no mode than rounding could make up."""
 
 
 class Mode(NamedTuple):
@@ -70,9 +76,16 @@ class Modes:
     """The modes of all layers of a network, and boxes of trips that they agree on; `places` are those of each layer."""
 
     def __init__(
-        self, links: Links, places: Sequence[Sequence[tuple[Fused, Place]]], *, exact_factors: bool = False
+        self,
+        links: Links,
+        places: Sequence[Sequence[tuple[Fused, Place]]],
+        *,
+        exact_factors: bool = False,
+        given: Mapping[str, Together] = MappingProxyType({}),
     ) -> None:
+        """By layer, `given` has the groups that are asked for."""
         self.links = links
+        self.given = given
         self.places = places
         self.exact_factors = exact_factors
         self.tilings = Tilings(links, exact=exact_factors)
@@ -89,8 +102,9 @@ class Modes:
         """Modes, and what holds of every schedule: of each layer the modes add up to 1, ties are 0, limits at most."""
         layers = self.links.workload.layers
         self.modes: list[Mode] = [mode for i, layer in enumerate(layers) for mode in self._of(i, layer)]
-        self.owner = np.array([mode.layer for mode in self.modes])
-        self.sums: Any = csc_array((np.ones(len(self.modes)), (self.owner, np.arange(len(self.modes)))))
+        self.owner = np.array([mode.layer for mode in self.modes], dtype=int)
+        each = np.ones(len(self.modes)), (self.owner, np.arange(len(self.modes)))
+        self.sums: Any = csc_array(each, shape=(len(layers), len(self.modes)))
         self.ties = self._table(self._agreements())
         self.limits = self._table((*self._rooms(), *self._sinks()))
 
@@ -103,7 +117,7 @@ class Modes:
                 tile = tuple(Cells((low,), (size,)) for low, size in zip(least, layer.dims, strict=True))
                 found.append(Mode(number, i, fused, None, tile))
                 continue
-            for b, box in enumerate(self.boxes):
+            for b, box in self._boxes_of(layer, place):
                 # Where no weights come again, there is nothing to keep.
                 if place.keeps and all(box[SHARED_LOOPS.index(loop)][0] == 1 for loop in "NPQ"):
                     continue
@@ -113,6 +127,18 @@ class Modes:
                 if (tile := self._tiles[key]) is not None:
                     found.append(Mode(number, i, fused, b, tile))
         return found
+
+    def _boxes_of(self, layer: Layer, place: Place) -> Iterator[tuple[int, Box]]:
+        """The boxes that a layer in a group may be in, by number; where trips are given, with these alone."""
+        group = self.given.get(layer.name)
+        if group is None or group.trips is None:
+            yield from enumerate(self.boxes)
+            return
+        shared = [loop for loop in group.nesting if group.trips._asdict()[loop] > 1]
+        if place.keeps and group.loops is not None and shared and shared[-1] in "GX":
+            return  # the innermost loop brings other weights every time
+        exact = tuple((trips, trips) for trips in group.trips)
+        yield from ((number, exact) for number in range(len(self.boxes)) if self.holds(number, group.trips))
 
     def _table(self, entries: Iterable[tuple[object, int, float]]) -> Any:  # noqa: ANN401  (a sparse array)
         """Rows of coefficients, by any key, of the modes."""
@@ -200,6 +226,34 @@ class Modes:
         least = np.full(layers, np.inf)
         np.minimum.at(least, self.owner, reduced)
         return Agreed(share, cost, reduced, least)
+
+    def shares(self, possible: Bool[np.ndarray, " modes"]) -> Float[np.ndarray, " modes"] | None:
+        """How much of each layer is in each of some modes where neighbours agree as far as they can; None where it is
+        certain that they cannot, by the statement in :mod:`fadiff.search.solver.contradiction`."""
+        layers = len(self.links.workload.layers)
+        count = int(possible.sum())
+        none = (eye_array(layers), csc_array((self.ties.shape[0], layers)), csc_array((self.limits.shape[0], layers)))
+        parts = zip((self.sums, self.ties, self.limits), none, strict=True)
+        rows: list[Any] = [hstack([part[:, possible], other]) for part, other in parts]
+        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
+            np.append(np.zeros(count), np.ones(layers)),
+            A_eq=vstack(rows[:2], format="csc"),
+            b_eq=np.append(np.ones(layers), np.zeros(self.ties.shape[0])),
+            A_ub=rows[2],
+            b_ub=np.zeros(self.limits.shape[0]),
+            method="highs",
+        )
+        share = np.zeros(len(possible))
+        if solved.x is not None:
+            share[possible] = solved.x[:count]
+            prices = np.asarray(solved.eqlin.marginals)[layers:]
+            of_limits = np.minimum(solved.ineqlin.marginals, 0)
+            reduced = -(self.ties.T @ prices) - self.limits.T @ of_limits
+            least = np.ones(layers)
+            np.minimum.at(least, self.owner[possible], reduced[possible])
+            if least.sum() > CERTAIN:
+                return None
+        return share
 
     def disagreements(self, meant: Sequence[tuple[Mode, Tile]]) -> dict[int, tuple[int, int]]:
         """Boxes in which two ends of a fused link mean different trips, by the tiles of their cheapest mappings: at

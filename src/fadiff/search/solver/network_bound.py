@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import copysign, exp, inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +26,7 @@ from fadiff.search.objective import EDP, Objective
 from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.covers import Covers
+from fadiff.search.solver.kinds import kinds_of
 from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
 from fadiff.search.solver.modes import Agreed, Mode, Modes
 from fadiff.search.solver.parts import row_of
@@ -90,15 +90,6 @@ MOST_BOXES = 96
 """Boxes of trips that are told apart."""
 
 
-@dataclass
-class _Kind:
-    """Layers that are the same to the bound."""
-
-    bound: LayerBound | AddBound
-    names: list[str] = field(default_factory=list[str])
-    layers: list[int] = field(default_factory=list[int])
-
-
 class Told(NamedTuple):
     """What neighbours agreed on at some prices."""
 
@@ -140,32 +131,12 @@ class Prover:
         links = Links(workload, machine)
         asked = Restrictions(workload, machine, constraints)
         possible = [asked_places(places(links, layer), asked.required, asked.barred) for layer in workload.layers]
-        found: dict[object, _Kind] = {}
-        self.kind_of: list[_Kind] = []
-        for i, layer in enumerate(workload.layers):
-            mine = tuple(place for _, place in possible[i])
-            shape = (layer.kind, layer.dims, layer.stride, layer.dilation, layer.stored, len(layer.inputs))
-            alike = (*shape, machine.vector_operations(layer), repr(mine), asked.of_layer(i))
-            if alike not in found:
-                found[alike] = _Kind(
-                    LayerBound(
-                        layer,
-                        machine,
-                        mine,
-                        binding_term(near, i),
-                        exact_factors,
-                        None if asked.asked is None else asked.asked.of([i]),
-                    )
-                    if layer.is_mac
-                    else AddBound(layer, machine, mine)
-                )
-            found[alike].names.append(layer.name)
-            found[alike].layers.append(i)
-            self.kind_of.append(found[alike])
-        self.kinds = list(found.values())
+        binds = partial(binding_term, near)
+        self.kind_of = kinds_of(links, asked, possible, binds, exact_factors=exact_factors)
+        self.kinds = list({id(kind): kind for kind in self.kind_of}.values())
         self.exact_factors = exact_factors
         self.among = tuple(str(one) for one in constraints.given if asked.told_by_bound(one) != "no")
-        self.modes = Modes(links, possible, exact_factors=exact_factors)
+        self.modes = Modes(links, possible, exact_factors=exact_factors, given=asked.given)
         self.covers = Covers(self.modes, [kind.bound for kind in self.kind_of])
         self.lines: dict[Weights, Line] = {}
         self._told: dict[Weights, Told] = {}

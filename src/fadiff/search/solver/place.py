@@ -58,6 +58,8 @@ class Buffer:
     """At one place of the image."""
     shared: tuple[tuple[int, int], ...]
     """Dims of the layer of which a group may cut these values, with their sizes."""
+    kept_for_others: bool = False
+    """Whether another layer may read it over a halo: then it may be always there, as its maker tells."""
 
     def least_values(self, tile: Sequence[Cells], size: Sequence[int], cut: frozenset[int]) -> float:
         """Values held at least, for tiles within cells; whole along rows or columns that are not cut."""
@@ -127,7 +129,7 @@ class Place:
 
     def passing_bytes(self, tile: Sequence[Cells], size: Sequence[int], bits: int) -> float:
         """Bytes of what waits for it, at least, that is not always there."""
-        waiting = [buffer for buffer in self.waiting if not buffer.retained(tile, size)]
+        waiting = [one for one in self.waiting if not one.kept_for_others and not one.retained(tile, size)]
         return sum(buffer.least_values(tile, size, self.cut) for buffer in waiting) * bits / 8
 
 
@@ -244,7 +246,7 @@ def _place(links: Links, layer: Layer, fused: Fused) -> Place:
     consumers = {(edge.source, edge.target) for edge in workload.consumers[layer.name]}
     drained = float(not consumers or not consumers <= fused)
     own = [*arriving, *leaving]
-    waiting = {edge.source: _read(workload, layer, edge) for edge in arriving}
+    waiting = {edge.source: _read(links, layer, edge) for edge in arriving}
     passing = {source for source, target in fused if layer.name not in (source, target)}
     waiting |= {name: _passing(links, layer, name) for name in sorted(passing - {*waiting})}
     return Place(
@@ -283,15 +285,17 @@ def sharable(workload: Workload, machine: Machine, edge: Edge) -> set[str]:
     return set(SHARED_LOOPS) - barred
 
 
-def _read(workload: Workload, layer: Layer, edge: Edge) -> Buffer:
+def _read(links: Links, layer: Layer, edge: Edge) -> Buffer:
     """The buffer of a fused operand."""
-    source = workload[edge.source]
+    workload, source = links.workload, links.workload[edge.source]
     shared = [(d, layer.dims[d]) for d in (N, G) if source.dims[d] == layer.dims[d] > 1]
     if source.dims.K == layer.dims.C:
         shared.append((C, layer.dims.C))
     halo = _halo(layer) if edge.port == "input" else (0, 0)
     values = source.dims.N * source.channels
-    return Buffer(source.stored, (_step(edge, workload),), _image(source), halo, values, tuple(shared))
+    others = (workload[name] for name in links.readers(edge.source) if name != layer.name)
+    kept = any(any(_halo(other)) for other in others)
+    return Buffer(source.stored, (_step(edge, workload),), _image(source), halo, values, tuple(shared), kept)
 
 
 def _passing(links: Links, layer: Layer, name: str) -> Buffer:

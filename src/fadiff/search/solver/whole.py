@@ -110,6 +110,9 @@ class Wholes:
         trips = np.array(list(product(*counts)), dtype=np.int64).reshape(-1, 5).T
         tiling = group_tiling(self._workload, layers, fused, trips)
         chosen = tiling.aligned
+        given = self._modes.given.get(layers[0])
+        if given is not None and given.trips is not None:
+            chosen = chosen & (trips == np.array(given.trips)[:, None]).all(axis=0)
         if self._modes.exact_factors:
             for name, tiles in tiling.tile.items():
                 for dim, tile in tiles.items():

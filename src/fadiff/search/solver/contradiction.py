@@ -1,0 +1,81 @@
+r"""Proofs that no schedule keeps what is asked: no modes of all layers are left on which neighbours agree.
+
+A mode of a layer is out where branch and bound finds no chain of extents in it. If every schedule cost nothing, and a
+layer in no mode 1, then with any prices y of what holds of schedules (:mod:`fadiff.search.solver.modes`)
+
+.. math:: \sum_v \min(1, \min_m (- (A^T y)_{vm})) > 0
+
+says that some layer is in no mode: there is no schedule. It holds whoever proposes y; a linear program does.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fadiff.search.restrictions import Restrictions
+from fadiff.search.solver.kinds import kinds_of
+from fadiff.search.solver.layer_bound import LayerBound
+from fadiff.search.solver.modes import Modes
+from fadiff.search.solver.parts import COMPUTING, row_of
+from fadiff.search.solver.place import Links, asked_places, places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fadiff.hardware import Machine
+    from fadiff.schedule.constraints import Constraints
+    from fadiff.workload import Workload
+
+WEIGHTS = (1.0, 0.0)
+"""Prices at which layers are looked at: any do."""
+MOST_WALKS = 150
+"""Walks through all layers before a proof is given up."""
+ACTIVE = 1e-6
+"""A layer is in a mode with more than this share of it."""
+
+
+def contradiction(
+    workload: Workload,
+    machine: Machine,
+    constraints: Constraints,
+    *,
+    exact_factors: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+) -> str | None:
+    """Why no schedule keeps constraints, where that is proven; None where it is not, which proves nothing."""
+    asked, links = Restrictions(workload, machine, constraints), Links(workload, machine)
+    for source, target in sorted(asked.required - {*links.passed}):
+        return f"{source} -> {target} cannot be fused on {machine.name}"
+    possible = [asked_places(places(links, layer), asked.required, asked.barred) for layer in workload.layers]
+    for layer, mine in zip(workload.layers, possible, strict=True):
+        if not mine:
+            return f"no group suits layer {layer.name!r}"
+    kind_of = kinds_of(links, asked, possible, lambda _: COMPUTING, exact_factors=exact_factors)
+    modes = Modes(links, possible, exact_factors=exact_factors, given=asked.given)
+    rows = np.array([row_of((mode.place, mode.tile)) for mode in modes.modes], dtype=np.float64)
+    touched = [asked.touches(i) for i in range(len(workload.layers))]
+    walked = 0
+    while True:
+        there = np.ones(len(modes.modes), dtype=bool)
+        for i, layer in enumerate(workload.layers):
+            mine = modes.owner == i
+            if mine.any():
+                there[mine] = kind_of[i].bound.least(WEIGHTS, rows[mine]) < inf
+            if not there[mine].any():
+                return f"layer {layer.name!r} fits {machine.name} in no way that keeps what is asked of it"
+        share = modes.shares(there)
+        if share is None:
+            return "no groups are left that suit all layers"
+        before = walked
+        for number in np.flatnonzero(share > ACTIVE).tolist():
+            mode = modes.modes[number]
+            bound = kind_of[mode.layer].bound
+            if touched[mode.layer] and isinstance(bound, LayerBound) and not stop():
+                passes = bound.passes
+                if bound.lift(WEIGHTS, (mode.place, mode.tile), inf, 1):
+                    walked += max(1, bound.passes - passes)
+        if walked == before or walked > MOST_WALKS:
+            return None
