@@ -47,7 +47,7 @@ class Counting:
     done: list[str]
     fails: Callable[[Cell], BaseException | None] = lambda cell: None
 
-    def each(self, todo, work, kin, began) -> Iterator[tuple[Any, Any]]:
+    def each(self, todo, work, kin, began, lesson) -> Iterator[tuple[Any, Any]]:
         for job in todo:
             began(job)
             self.done.append(job.machine)

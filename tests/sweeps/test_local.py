@@ -15,7 +15,7 @@ from sweeps.jobs import AwkwardError, Job, always_dies, dies_once, fails, slow, 
 
 
 def each(workers: int, todo: list[Job], work: Callable[[Job], object], began: Callable[[Job], None] = lambda job: None):
-    return Local(workers).each(todo, work, kin=lambda job: job.letter, began=began)
+    return Local(workers).each(todo, work, kin=lambda job: job.letter, began=began, lesson=lambda job: job)
 
 
 def letters(text: str, folder: Path | str = "", seconds: float = 0.0) -> list[Job]:
@@ -40,12 +40,34 @@ def test_every_job_is_done_by_a_process_with_its_own_cores():
     assert {*cores.values()} <= {tuple(share) for share in shares(2)}
 
 
+def next_of(waiting: list[Job], worker: local._Worker, crew: list[local._Worker]) -> Job:
+    """Kins are letters, and lessons folders."""
+    return local._next(waiting, lambda job: job.letter, lambda job: job.folder, worker, crew)
+
+
+def a_worker(kins: str = "", lesson: str | None = None) -> local._Worker:
+    return local._Worker(None, None, [], kins={*kins}, lesson=lesson)  # pyright: ignore
+
+
 def test_a_process_takes_its_kin_then_what_nobody_has_seen_then_helps_the_others():
     waiting = letters("aab")
-    new, seen = (local._Worker(None, None, [], kins=kins) for kins in (set(), {"a"}))  # pyright: ignore
-    assert local._next(waiting, lambda job: job.letter, seen, [new, seen]).letter == "a"
-    assert local._next(waiting, lambda job: job.letter, new, [new, seen]).letter == "b", "nobody has seen it"
-    assert local._next(waiting[:2], lambda job: job.letter, new, [new, seen]).letter == "a"
+    new, seen = a_worker(), a_worker("a")
+    assert next_of(waiting, seen, [new, seen]).letter == "a"
+    assert next_of(waiting, new, [new, seen]).letter == "b", "nobody has seen it"
+    assert next_of(waiting[:2], new, [new, seen]).letter == "a"
+
+
+def test_a_process_ends_its_lesson_then_takes_one_that_nobody_is_at_then_helps_the_others():
+    waiting = [Job("a", "first"), Job("a", "second"), Job("b", "third")]
+    one, other = a_worker("ab", "first"), a_worker("a", "second")
+    assert next_of(waiting, one, [one, other]).folder == "first"
+    assert next_of(waiting[1:], one, [one, other]).folder == "third"
+    assert next_of(waiting[1:2], one, [one, other]).folder == "second"
+
+
+def test_a_single_process_does_those_of_a_lesson_one_after_the_other():
+    jobs = [Job("a", "first"), Job("a", "second"), Job("b", "first")]
+    assert [job.folder for job in local.in_turn(jobs, lambda job: job.folder)] == ["first", "first", "second"]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fadiff.errors import FadiffError
+from fadiff.sweeps import plan as module
 from fadiff.sweeps.plan import read_plan
 
 SMALL = "mobilenet_v1:size=32"
@@ -29,6 +30,18 @@ def test_cells_of_one_structure_are_kin():
     grid = {"base": "gemmini-large", "set": {"l2": ["64 KB", "128 KB"]}}
     one, other, third = (cell.kin for cell in read_plan(PLAN | {"machines": [grid, "eyeriss"]}))
     assert one == other != third
+
+
+def test_cells_of_machines_alike_learn_from_the_one_in_the_middle_of_so_many(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "MOST_PUPILS", 3)
+    grid = {"base": "gemmini-large", "set": {"rows": [16, 32], "l2": ["64 KB", "96 KB", "128 KB", "256 KB"]}}
+    cells = read_plan(PLAN | {"machines": [grid, "eyeriss"], "methods": ["exact", "greedy"]})
+    exact = [cell for cell in cells if cell.method == "exact"]
+    sizes = [cell.pioneer and dict(cell.pioneer.values) for cell in exact]
+    kb = 1024
+    assert sizes == [{"rows": rows, "l2": l2 * kb} for rows in (16, 32) for l2 in (96, 96, 256, 256)] + [None]
+    assert not any(cell.pioneer for cell in cells if cell.method == "greedy")
+    assert not any(cell.pioneer for cell in read_plan(PLAN | {"machines": grid, "methods": "exact", "alone": True}))
 
 
 def test_a_file_that_changed_makes_another_cell(tmp_path: Path):

@@ -12,8 +12,9 @@ import pytest
 
 from fadiff.errors import FadiffError
 from fadiff.sweeps import on_ray
+from fadiff.sweeps.local import LostError
 from fadiff.sweeps.on_ray import OnRay
-from sweeps.jobs import Job, fails, slow_at_first
+from sweeps.jobs import Job, always_dies, dies_once, fails, slow_at_first
 
 try:
     import ray
@@ -23,8 +24,8 @@ except ModuleNotFoundError:
 needs_ray = pytest.mark.skipif(ray is None, reason="ray is not installed: pip install 'fadiff-scheduler[cluster]'")
 
 
-def each(crew: OnRay, todo, work):
-    return crew.each(todo, work, kin=lambda job: job.letter, began=lambda job: None)
+def each(crew: OnRay, todo, work, lesson=lambda job: job):
+    return crew.each(todo, work, kin=lambda job: job.letter, began=lambda job: None, lesson=lesson)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,14 @@ class TestOnACluster:
         done += found
         assert {job.letter: outcome for job, outcome in done} == {letter: letter for letter in "abcd"}
         assert len(list(tmp_path.glob("b-*"))) == 2, "another worker did it again"
+
+    def test_a_lesson_is_one_task_that_is_done_again_where_its_worker_dies(self, cluster: OnRay, tmp_path: Path):
+        jobs = [Job(letter, str(tmp_path)) for letter in "abc"]
+        found = list(each(cluster, jobs, dies_once, lesson=lambda job: None))
+        assert found == [(job, job.letter) for job in jobs]
+        lost = list(each(cluster, jobs, always_dies, lesson=lambda job: None))
+        assert lost[0] == (jobs[0], "a")
+        assert [isinstance(what, LostError) for _, what in lost] == [False, True, True]
 
     def test_what_goes_wrong_is_an_outcome_and_stops_nothing(self, cluster: OnRay):
         found = {job.letter: outcome for job, outcome in each(cluster, [Job(letter) for letter in "abcd"], fails)}

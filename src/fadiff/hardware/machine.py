@@ -171,6 +171,12 @@ class Machine:
         )
 
     @cached_property
+    def kind(self) -> tuple[object, ...]:
+        """The machine without sizes, rates and energies: on machines of one kind a mapping moves and holds the same."""
+        nodes = tuple(node if isinstance(node, Axis) else (node.name, node.keeps, node.fuses) for node in self.nodes)
+        return nodes, self.bits, self.online_softmax, self.vector is None
+
+    @cached_property
     def memories(self) -> tuple[Memory, ...]:
         """The memories, outermost first."""
         return tuple(node for node in self.nodes if isinstance(node, Memory))

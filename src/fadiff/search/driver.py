@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
     from fadiff.search.carry import Carried
+    from fadiff.search.exact.lessons import Lessons
     from fadiff.workload import Workload
 
 
@@ -158,6 +159,8 @@ class Settings:
     """A schedule to start from, also of another network or machine."""
     constraints: Constraints = Constraints()
     """What is asked of schedules besides."""
+    lessons: Lessons | None = None
+    """What searches on machines alike taught, or where to keep it."""
     deadline: float = float("inf")
     """When the budget ends, on the clock of `time.monotonic`."""
 

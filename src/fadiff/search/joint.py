@@ -72,7 +72,9 @@ def joint(
     workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, parts: JointSettings = WHOLE
 ) -> Iterator[Status]:
     """The generator behind ``--method joint``; see the module's docstring for its steps."""
-    yield from steps(ExactSearch(Task.of(workload, machine, settings), settings, incumbent), parts)
+    known = ExactSearch(Task.of(workload, machine, settings), settings, incumbent)
+    yield from steps(known, parts)
+    known.teach()
 
 
 def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:
@@ -96,7 +98,7 @@ def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:
     parts = replace(parts, polish=parts.polish and in_time)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
-    if parts.solve:
+    if parts.solve and known.learned is None:
         yield from known.solve()
     if fuse and parts.enumerate_plans:
         yield from unless_late(_silent(known.enumerate_plans))

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fadiff.cost import Evaluation, load_schedule
 from fadiff.errors import FadiffError, pip_install
@@ -19,6 +20,9 @@ from fadiff.schedule.constraints import Constraints
 from fadiff.search.driver import Incumbent, Limits, Method, Result, Settings, Status, search
 from fadiff.search.objective import EDP, Objective
 from fadiff.workload import Workload, load_model
+
+if TYPE_CHECKING:
+    from fadiff.search.exact.lessons import Lessons
 
 DEFAULT_BUDGET_SECONDS = 60.0
 DEFAULT_METHOD = "exact"
@@ -85,6 +89,7 @@ def optimize(
     exact_factors: bool = False,
     constraints: Constraints = Constraints(),
     start: Schedule | str | Path | None = None,
+    lessons: Lessons | None = None,
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
     """Find a schedule of a network on a machine, each given as a value, a name or a file.
@@ -94,6 +99,10 @@ def optimize(
 
     From `start`, a schedule or a file of one, also of another batch, network or machine, carries over what can
     (``result.carried``). Of the same network and machine, or a multiple of the batch, the result is never worse.
+
+    Searches of one network on machines of one kind, which differ in sizes, rates and energies, may be given the same
+    `lessons`, at first empty: methods `exact` and `joint` fill them with what the first search finds out, and the
+    others take a fraction of its time. What they find depends on the first one, too.
 
     `watch` is called after every step with the status, the incumbent and the seconds so far. Same seed, same machine:
     the same schedule, unless the budget ended the search early (``result.stopped``).
@@ -125,7 +134,7 @@ def optimize(
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
     constraints.check(workload, machine)
     given = start if start is None or isinstance(start, Schedule) else load_schedule(start)
-    settings = Settings(seed, restarts, objective, limits, exact_factors, given, constraints)
+    settings = Settings(seed, restarts, objective, limits, exact_factors, given, constraints, lessons)
     found = search(workload, machine, find_method(method), settings, budget_seconds=budget_seconds, watch=watch)
     if limits.excess(found.best):
         raise FadiffError(_over(found.best, limits))

@@ -60,6 +60,7 @@ def sweep(
             keep,
             settled=_settled,
             kin=lambda cell: cell.kin,
+            lesson=lambda cell: cell.lesson,
             watch=watch,
         )
         columns = dict.fromkeys(name for row in found for name in row)

@@ -45,10 +45,11 @@ class Local:
         work: Callable[[Job], Found],
         kin: Callable[[Job], Hashable],
         began: Callable[[Job], None],
+        lesson: Callable[[Job], Hashable],
     ) -> Iterator[tuple[Job, Found | Exception]]:
         """Jobs with what was found, or what went wrong, as they get done."""
         if self.workers == 1 or len(todo) < 2:
-            for job in todo:
+            for job in in_turn(todo, lesson):
                 began(job)
                 yield job, outcome(work, job)
             return
@@ -60,9 +61,9 @@ class Local:
             while waiting or len(idle) < len(crew):
                 while idle and waiting:
                     worker = idle.pop(0)
-                    job = _next(waiting, kin, worker, crew)
+                    job = _next(waiting, kin, lesson, worker, crew)
                     waiting.remove(job)
-                    worker.begin(job, kin(job))
+                    worker.begin(job, kin(job), lesson(job))
                     began(job)
                 for pipe in wait([worker.pipe for worker in crew if worker not in idle]):
                     worker = next(worker for worker in crew if worker.pipe is pipe)
@@ -105,6 +106,8 @@ class _Worker:
     share: list[int]
     job: Any = None
     kins: set[Hashable] = field(default_factory=set[Hashable])
+    lesson: Hashable = None
+    """Of its last job."""
     ended: str = ""
     """How the last process here ended."""
 
@@ -113,9 +116,9 @@ class _Worker:
         """Start a process."""
         return cls(*_start(work, share), share)
 
-    def begin(self, job: object, kin: Hashable) -> None:
+    def begin(self, job: object, kin: Hashable, lesson: Hashable) -> None:
         """Give it a job. Of a process that is dead, whoever waits for its answer hears."""
-        self.job = job
+        self.job, self.lesson = job, lesson
         self.kins.add(kin)
         with suppress(OSError):
             self.pipe.send(job)
@@ -125,7 +128,7 @@ class _Worker:
         self.end()
         self.ended = f"exit code {self.process.exitcode}"
         self.process, self.pipe = _start(work, self.share)
-        self.kins = set()
+        self.kins, self.lesson = set(), None
 
     def end(self) -> None:
         """End it, whatever it does."""
@@ -143,11 +146,30 @@ def _start(work: Callable[[Any], object], share: list[int]) -> tuple[BaseProcess
     return process, here
 
 
-def _next(waiting: Sequence[Job], kin: Callable[[Job], Hashable], worker: _Worker, crew: Sequence[_Worker]) -> Job:
-    """The next job of a process: of a kin it has seen, else of one that nobody has, else of the largest."""
+def _next(
+    waiting: Sequence[Job],
+    kin: Callable[[Job], Hashable],
+    lesson: Callable[[Job], Hashable],
+    worker: _Worker,
+    crew: Sequence[_Worker],
+) -> Job:
+    """The next job of a process: of the lesson that it is at, else of one that nobody is at, and of a kin it has seen,
+    else of one that nobody has, else of the largest."""
     left = Counter(map(kin, waiting))
     seen = set[Hashable]().union(*(one.kins for one in crew))
-    return min(waiting, key=lambda job: (kin(job) not in worker.kins, kin(job) in seen, -left[kin(job)]))
+    at = {one.lesson for one in crew}
+
+    def rank(job: Job) -> tuple[bool | int, ...]:
+        mine = kin(job)
+        return lesson(job) != worker.lesson, lesson(job) in at, mine not in worker.kins, mine in seen, -left[mine]
+
+    return min(waiting, key=rank)
+
+
+def in_turn(todo: Sequence[Job], lesson: Callable[[Job], Hashable]) -> list[Job]:
+    """Jobs with those of one lesson next to each other."""
+    turns = {one: i for i, one in enumerate(dict.fromkeys(map(lesson, todo)))}
+    return sorted(todo, key=lambda job: turns[lesson(job)])
 
 
 def _serve(pipe: Connection, work: Callable[[Any], object], share: list[int]) -> None:

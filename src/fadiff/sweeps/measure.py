@@ -31,11 +31,13 @@ class Crew(Protocol):
         work: Callable[[Job], Found],
         kin: Callable[[Job], Hashable],
         began: Callable[[Job], None],
+        lesson: Callable[[Job], Hashable],
     ) -> Iterator[tuple[Job, Found | Exception]]:
         """Jobs with what was found, or what went wrong, as they get done.
 
-        Jobs of one kin share compiled programs, so they are best done by the same process. `began` is called with
-        every job that somebody begins, where the crew knows it.
+        Jobs of one kin share compiled programs, and those of one lesson work that is done once in each process that
+        does some of them: they are best done by the same process, one after the other. `began` is called with every
+        job that somebody begins, where the crew knows it.
         """
         ...
 
@@ -80,6 +82,7 @@ def measure(
     *,
     settled: Callable[[Job, Sequence[TextRow]], bool] = lambda job, rows: True,
     kin: Callable[[Job], Hashable] = lambda job: None,
+    lesson: Callable[[Job], Hashable] = lambda job: job,
     watch: Callable[[Progress], None] = lambda progress: None,
 ) -> list[TextRow]:
     """Rows of all jobs, in the order of jobs; those of earlier runs are taken from the table, if they settle the job.
@@ -103,7 +106,7 @@ def measure(
         write_rows(table.path, [row for name in order for row in kept.get(name, ())])
 
     tell()
-    for job, found in crew.each([job for job in jobs if job not in done], work, kin, began):
+    for job, found in crew.each([job for job in jobs if job not in done], work, kin, began, lesson):
         kept[names[job]] = [{name: as_text(value) for name, value in row.items()} for row in keep(job, found)]
         running.pop(job, None)
         done.add(job)

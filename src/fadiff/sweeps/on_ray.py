@@ -41,27 +41,40 @@ class OnRay:
         work: Callable[[Job], Found],
         kin: Callable[[Job], Hashable],
         began: Callable[[Job], None],
+        lesson: Callable[[Job], Hashable],
     ) -> Iterator[tuple[Job, Found | Exception]]:
         """Jobs with what was found, or what went wrong, as they get done.
 
-        Ray decides when a job begins, and where: those of one kin are sent one after the other, since workers stay,
-        and those of a computer share what they have compiled on its disk.
+        A task has all jobs of a lesson, and tells of each when it is done. Ray decides when a task begins, and where:
+        those of one kin are sent one after the other, since workers stay, and those of a computer share what they have
+        compiled on its disk.
         """
         if not todo:
             return
+        lessons: dict[Hashable, list[Job]] = {}
+        for job in todo:
+            lessons.setdefault(lesson(job), []).append(job)
+        kins = {one: i for i, one in enumerate(dict.fromkeys(map(kin, todo)))}
+        waiting = sorted(lessons.values(), key=lambda jobs: kins[kin(jobs[0])])[::-1]
         with self._cluster() as ray:
             _check_nodes(ray)
-            does = ray.remote(num_cpus=self.cores, max_retries=RETRIES)(_does)
-            kins = {one: i for i, one in enumerate(dict.fromkeys(map(kin, todo)))}
-            waiting = sorted(todo, key=lambda job: kins[kin(job)])[::-1]
-            under_way: dict[Any, Job] = {}
+            does = ray.remote(num_cpus=self.cores, max_retries=RETRIES, num_returns="streaming")(_does)
+            under_way: dict[Any, list[Job]] = {}
             while waiting or under_way:
                 while waiting and len(under_way) < (self.at_once or len(todo)):
-                    job = waiting.pop()
-                    under_way[does.remote(work, job)] = job
-                done, _ = ray.wait(list(under_way))
-                for task in done:
-                    yield under_way.pop(task), _result(ray, task)
+                    jobs = waiting.pop()
+                    under_way[does.remote(work, jobs)] = [*jobs]
+                tasks, _ = ray.wait(list(under_way))
+                for task in tasks:
+                    jobs = under_way[task]
+                    found = _result(ray, next(task))
+                    # Of a task that is lost, so is all that it did not tell of.
+                    told = [*jobs] if isinstance(found, LostError) else [jobs[0]]
+                    for job in told:
+                        jobs.remove(job)
+                        yield job, found
+                    if not jobs:
+                        del under_way[task]
 
     @contextmanager
     def _cluster(self) -> Generator[Any]:
@@ -88,9 +101,10 @@ class OnRay:
                 ray.shutdown()
 
 
-def _does(work: Callable[[Any], object], job: object) -> object:
-    found = outcome(work, job)
-    return portable(found) if isinstance(found, Exception) else found
+def _does(work: Callable[[Any], object], jobs: Sequence[object]) -> Iterator[object]:
+    for job in jobs:
+        found = outcome(work, job)
+        yield portable(found) if isinstance(found, Exception) else found
 
 
 def _result(ray: Any, task: object) -> Any:  # noqa: ANN401

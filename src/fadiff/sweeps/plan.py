@@ -14,11 +14,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import sha256
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -31,7 +31,7 @@ from fadiff.hardware import load_machine, machine_to_json
 from fadiff.hardware.quantities import bytes_with_unit
 from fadiff.hardware.variants import grid, read_variant, variant_name
 from fadiff.search.objective import Objective
-from fadiff.search.optimize import find_method, parse_duration
+from fadiff.search.optimize import PROVEN_METHODS, find_method, parse_duration
 from fadiff.workload import load_model
 from fadiff.workload.file import workload_to_json
 
@@ -81,8 +81,11 @@ class PlanModel(Strict):
     seeds: Annotated[list[NonNegativeInt], *_Axis] = Field(default=[0])
     budget: str = "60s"
     bound: bool = False
+    alone: bool = False
 
 
+MOST_PUPILS = 25
+"""Cells that learn from one, with itself, at most: a pioneer far away teaches less, and each takes a whole search."""
 KEY = ("network", "machine", "method", "objective", "seed", "budget_s")
 """Columns that tell cells apart."""
 
@@ -103,6 +106,8 @@ class Cell:
     values: Values = field(compare=False)
     workload: Workload = field(compare=False, repr=False)
     hardware: Machine = field(compare=False, repr=False)
+    pioneer: Cell | None = field(compare=False, repr=False, default=None)
+    """The cell of a machine alike that is searched first, and that this one learns from; it may be this one itself."""
 
     def __str__(self) -> str:
         told = f"{self.network} on {self.machine}, {self.method}"
@@ -112,6 +117,11 @@ class Cell:
     def kin(self) -> Hashable:
         """Cells of one kin share compiled programs."""
         return self.network, self.hardware.structure, self.method
+
+    @property
+    def lesson(self) -> Hashable:
+        """Cells of one lesson learn from the same pioneer."""
+        return self if self.pioneer is None else self.pioneer
 
     @property
     def stem(self) -> str:
@@ -145,15 +155,36 @@ def read_plan(plan: Path | str | Mapping[str, Any]) -> list[Cell]:
         raise FileError(f"{origin}: {error}") from None
     shapes = {name: _digest(workload_to_json(network)) for name, network in networks.items()}
     chips = {name: _digest(machine_to_json(machine)) for name, _, machine in machines}
-    return [
+    how = [said.bound, "alone"] if said.alone else [said.bound]
+    cells = [
         Cell(
             network, machine, method, objective, seed, budget_s, said.bound,
-            _digest([shapes[network], chips[machine], said.bound])[:12], values, workload, hardware,
+            _digest([shapes[network], chips[machine], *how])[:12], values, workload, hardware,
         )
         for (network, workload), (machine, values, hardware), method, objective, seed in product(
             networks.items(), machines, said.methods, said.objectives, said.seeds
         )
     ]  # fmt: skip
+    return cells if said.alone else taught(cells)
+
+
+def taught(cells: Sequence[Cell]) -> list[Cell]:
+    """Cells with their pioneers: of machines alike, so many at a time in the order of the plan, the one in the middle.
+
+    So what a cell learns depends on the plan alone, and not on who searches it, or when.
+    """
+    families: dict[Hashable, list[Cell]] = {}
+    for cell in cells:
+        alike = cell.network, cell.method, cell.objective, cell.seed, cell.hardware.kind
+        families.setdefault(alike if cell.method in PROVEN_METHODS else cell, []).append(cell)
+    pioneers: dict[Cell, Cell] = {}
+    for family in families.values():
+        count = -(-len(family) // MOST_PUPILS)
+        ends = [len(family) * i // count for i in range(count + 1)]
+        for start, stop in pairwise(ends):
+            if stop - start > 1:
+                pioneers |= dict.fromkeys(family[start:stop], family[(start + stop) // 2])
+    return [replace(cell, pioneer=pioneers.get(cell)) for cell in cells]
 
 
 def _machines(said: PlanModel) -> Iterator[tuple[str, Values, Machine]]:

@@ -91,6 +91,11 @@ def start_from(menu: Menu, index: int) -> Start:
     return Start(np.asarray(menu.factors[..., index]), np.asarray(menu.order[..., index]))
 
 
+def cheapest(menu: Menu, weights: Weights) -> Start:
+    """The cheapest mapping of a menu as a start."""
+    return start_from(menu, int(weighed(menu, weights).argmin()))
+
+
 def starts_of(menu: Menu) -> list[Start]:
     """All mappings of a menu as starts."""
     return [start_from(menu, i) for i in range(size_of(menu))]

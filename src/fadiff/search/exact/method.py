@@ -29,12 +29,14 @@ from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
 from fadiff.search.exact.every import every_mapping
+from fadiff.search.exact.lessons import Lessons, recalled
 from fadiff.search.exact.menus import (
     Hints,
     Menus,
     Row,
     Start,
     alone,
+    cheapest,
     climbed_from,
     distinct,
     grouped,
@@ -154,6 +156,10 @@ class ExactSearch:
         """Mappings of groups that the search started from."""
         self._widened: set[tuple[str, ...]] = set()
         """Layers of which all trip counts were tried as a group."""
+        given = settings.lessons
+        self.lessons = given if given is not None and given.suit(task) else Lessons()
+        self.learned = self.lessons.learned
+        """What is known from a machine alike; None where nothing is."""
 
     @property
     def best(self) -> Evaluation:
@@ -177,14 +183,16 @@ class ExactSearch:
 
     def map(self, starts: int, *, polished: bool) -> Steps:
         """Layers on their own, from so many starts each."""
-        self.menus |= alone(self.task, conditions_of(self.singles), self.weights, self.settings.seed, starts)
+        new = self._recall(conditions_of(self.singles))
+        self.take_hints({c.layer: [cheapest(self.menus[c], self.weights)] for c in self.menus})
+        self.menus |= alone(self.task, new, self.weights, self.settings.seed, starts)
         if self.task.restrictions.constraints:
             hints = starts_in(self.task, self.best.schedule)
             self.take_hints(hints)
             self.menus |= grouped(self.task, conditions_of(self.asked), self.weights, self.settings.seed, hints)
         self._thrifty |= {*self.menus}
         yield from self._cut("map")
-        if polished:
+        if polished and self.learned is None:
             found = {condition: starts_of(menu) for condition, menu in self.menus.items()}
             self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
             yield from self._cut("map")
@@ -238,16 +246,22 @@ class ExactSearch:
             self.menus[condition] = join([self.menus[condition], more])
 
     def enumerate_plans(self) -> None:
-        """Take up every plan worth trying, those of small groups first, in half of the time that is left at most."""
+        """Take up every plan worth trying, those of small groups first, in half of the time that is left at most.
+
+        Where a search on a machine alike ended with plans that fit here, these too.
+        """
+        if self.learned is not None and self.task.fusing is not None:
+            room = self.task.all_room.running[self.task.fusing]
+            self.cuts.add([plan for plan in self.learned.plans if max(plan.live_bytes) <= room])
         stop = time.monotonic() + self.settings.seconds_left / 2
-        self.cuts.add(takewhile(lambda _: time.monotonic() < stop, plans(self.task)))
+        self.cuts.add(takewhile(lambda _: time.monotonic() < stop, plans(self.task, self.lessons.sets)))
         if time.monotonic() >= stop:
             raise OutOfTimeError("large groups were left out: listing them takes half of the time that was left")
 
     def fuse(self, phase: str, hints: Hints | None = None) -> Steps:
         """Map all conditions that are not mapped yet, and cut again whenever a part of them is."""
         hints = self.known_starts() if hints is None else hints
-        todo = [condition for condition in self.cuts.conditions if condition not in self.menus]
+        todo = self._recall([condition for condition in self.cuts.conditions if condition not in self.menus])
         for at in range(0, max(1, len(todo)), _CONDITIONS_PER_STEP):
             part = todo[at : at + _CONDITIONS_PER_STEP]
             if part:
@@ -297,15 +311,29 @@ class ExactSearch:
             before, near = self.best, self._near()
             sets = [one.plan.group.layers for one in near if one.plan.group.layers not in self._widened]
             self._widened |= {*sets}
-            for layers in dict.fromkeys(sets):
-                members = Members(self.task, layers, WIDEST_GAP_OF_ALL)
-                self.cuts.add(map(members.plan, members.every()))
+            members = [self._members(layers) for layers in dict.fromkeys(sets)]
+            self.cuts.add([one.plan(sharing) for one in members for sharing in one.every()])
             yield from self.fuse("refine")
             near = polish(self.task, self._near(), self.weights, pairs=False)
             self._remember(near)
             yield from self._cut("refine")
-            if self.best is before and not sets:
+            if self.best is before and (self.learned is not None or not sets):
                 break
+
+    def _members(self, layers: tuple[str, ...]) -> Members:
+        """Layers as a group that may have any trip counts."""
+        known = self.lessons.widened.get(layers)
+        found = Members(self.task, layers, WIDEST_GAP_OF_ALL) if known is None else known.on(self.task)
+        self.lessons.widened[layers] = found
+        return found
+
+    def _recall(self, conditions: Sequence[Condition]) -> list[Condition]:
+        """Price mappings that are known from a machine alike; the conditions of which none fits here."""
+        found = {} if self.learned is None else recalled(self.learned, self.task, conditions, self.weights)
+        self.menus |= {c: join([menu, self._given[c]]) if c in self._given else menu for c, menu in found.items()}
+        if self.learned is not None:
+            self._thrifty |= self.learned.thrifty & found.keys()
+        return [condition for condition in conditions if condition not in found]
 
     def _enumerate(self, conditions: Sequence[Condition]) -> None:
         """Of small layers, take all mappings worth having."""
@@ -333,6 +361,11 @@ class ExactSearch:
         for filled in groups:
             for i, condition in enumerate(filled.plan.conditions):
                 self.menus[condition] = join([self.menus[condition], subset(filled.chosen, [i])])
+
+    def teach(self) -> None:
+        """Leave what was found out to searches on machines alike, if any follow."""
+        if self.lessons is self.settings.lessons:
+            self.lessons.learn(self.menus, self._thrifty, [filled.plan for filled in self.groups])
 
     def keep_limits(self) -> Steps:
         """Where what the objective asks for is over a limit, let what is limited cost more, until it is within.

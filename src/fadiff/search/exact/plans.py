@@ -8,6 +8,7 @@ must fit beside the buffers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -67,18 +68,22 @@ def alone(task: Task, name: str) -> Plan:
     return Plan(Group((name,)), (task.alone(name),), (0.0,))
 
 
-def plans(task: Task) -> Iterator[Plan]:
+def plans(task: Task, sets: dict[tuple[str, ...], Members] | None = None) -> Iterator[Plan]:
     """Plans of every set of two layers or more that may be a group, those of small sets first.
 
     Sets of the same shapes, joined in the same way, have the same plans: they are made once. Buffers of a set are also
-    those of every larger one with the same sink: where they do not fit, it does not grow.
+    those of every larger one with the same sink: where they do not fit, it does not grow. In `sets` is what is known of
+    them from machines alike, and what is found out is added.
     """
     if task.machine.structure.hands_over is None:
         return
+    known = {} if sets is None else sets
     made: dict[tuple[object, ...], tuple[bool, list[Sharing]]] = {}
     growing, smaller = Growing(task.workload, task.restrictions.may_become), dict[tuple[str, ...], Members]()
     for names in growing:
-        members, may_grow = Members(task, names, smaller=smaller.pop(names, None)), True
+        grown_from = smaller.pop(names, None)
+        members = known[names].on(task) if names in known else Members(task, names, smaller=grown_from)
+        known[names], may_grow = members, True
         if len(names) > 1:
             if members.pattern not in made:
                 made[members.pattern] = (members.may_grow, list(members.chosen()))
@@ -117,6 +122,16 @@ class Members:
         """The trips that are asked for; None where any will do."""
         self.nesting: str | None = None if given is None else given.loops
         """The nesting of shared loops, likewise."""
+        self._sharings: dict[tuple[str, int], Sharing] = {}
+        self._plans: dict[tuple[Trips, str], Plan] = {}
+
+    def on(self, task: Task) -> Members:
+        """The same layers on a machine that is alike: all is known but which buffers fit."""
+        if task is self.task:
+            return self
+        other = copy(self)
+        other.task = task
+        return other
 
     @cached_property
     def pattern(self) -> tuple[object, ...]:
@@ -301,8 +316,11 @@ class Members:
 
     def plan(self, sharing: Sharing) -> Plan:
         """The plan of some trip counts."""
-        group = Group(self.names, sharing.trips, sharing.loops)
-        return Plan(group, self.task.tiled(group, self._uncut, sharing.tiles), sharing.live_bytes)
+        key = sharing.trips, sharing.loops
+        if key not in self._plans:
+            group = Group(self.names, sharing.trips, sharing.loops)
+            self._plans[key] = Plan(group, self.task.tiled(group, self._uncut, sharing.tiles), sharing.live_bytes)
+        return self._plans[key]
 
     @cached_property
     def _uncut(self) -> tuple[Condition, ...]:
@@ -311,8 +329,11 @@ class Members:
         return self.task.conditions(Group(self.names), (nothing,) * len(self.names))
 
     def _sharing(self, tiling: Tiling, live: Float[np.ndarray, "candidates layers"], i: int, loops: str) -> Sharing:
-        tiles = tuple({dim: int(tile[i]) for dim, tile in tiling.tile[name].items()} for name in self.names)
-        return Sharing(Trips(*(int(t) for t in tiling.trips[:, i])), loops, tiles, tuple(float(b) for b in live[i]))
+        if (loops, i) not in self._sharings:
+            tiles = tuple({dim: int(tile[i]) for dim, tile in tiling.tile[name].items()} for name in self.names)
+            trips, live_bytes = (int(t) for t in tiling.trips[:, i]), tuple(float(b) for b in live[i])
+            self._sharings[loops, i] = Sharing(Trips(*trips), loops, tiles, live_bytes)
+        return self._sharings[loops, i]
 
 
 def plan_for(task: Task, group: Group) -> Plan | None:
