@@ -67,5 +67,5 @@ def test_the_whole_experiment_runs_and_goes_on_from_its_rows(tmp_path: Path, mon
     page = run(desk).read_text()
     assert "`tpe` is left out, since no_such_package is not installed." in " ".join(page.split())
     assert list(table_after(page, "| resnet18, gemmini")) == ["climb", "filling"]
-    monkeypatch.setattr(experiment, "codesign", lambda *_: pytest.fail("rows that are there are not measured again"))
+    monkeypatch.setattr(experiment, "design_of", lambda *_: pytest.fail("rows that are there are not measured again"))
     assert run(desk).read_text() == page

@@ -82,7 +82,7 @@ def test_the_whole_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         searched.append((len(question.space.numbers), bool(question.workloads[0].edges), settings.exact_factors))
         return codesign(question, replace(settings, method="greedy", proposals="climb"))
 
-    monkeypatch.setattr(experiment, "codesign", quick)
+    monkeypatch.setattr(experiment, "design_of", quick)
     run(Desk("dosa", tmp_path, quick=True))
     free = [(2, False, True), (2, False, False), (2, True, False)]
     assert searched == [*free, *((4, fused, exact) for _, fused, exact in free)]

@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 from itertools import product
-from math import inf, sqrt
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fadiff.files import parse
 from fadiff.hardware.space_file import space_of
+from fadiff.reproduce.codesign.runs import design_of
 from fadiff.reproduce.drawing import COLOURS, canvas
 from fadiff.reproduce.experiment import markdown_table, wrapped
 from fadiff.reproduce.runs import measure
-from fadiff.search.codesign import CodesignSettings, Question, codesign
-from fadiff.search.codesign.descent import descend
+from fadiff.search.codesign import CodesignSettings, Question
 from fadiff.search.codesign.samplers import SAMPLERS
 from fadiff.search.codesign.settings import PROPOSALS
-from fadiff.search.optimize import optimize
-from fadiff.search.programs import stepwise
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -120,20 +118,7 @@ def _rows(cell: Cell) -> list[Row]:
     """One row for each time that the search had something better."""
     question = Question((load_model(cell.network),), read_study_space(cell.space), AREA_MM2)
     settings = CodesignSettings(cell.budget_s, cell.seed, cell.proposals)
-    _compile_first(question, settings)
-    design = codesign(question, settings)
-    if design.trace[-1].phase == "interrupted":
-        raise KeyboardInterrupt
-    return _points(cell, design)
-
-
-def _compile_first(question: Question, settings: CodesignSettings) -> None:
-    """Take the first steps of a descent, and search one machine in the middle of the space."""
-    space, (workload,) = question.space, question.workloads
-    middle = space.at(space.rounded([sqrt(number.low * number.high) for number in space.numbers]))
-    optimize(workload, middle, method=settings.method, budget_seconds=settings.budget_seconds)
-    if settings.descends:
-        next(stepwise(descend(question, settings.descending, settings.seed, inf, [], derived=settings.derives)))
+    return _points(cell, design_of(question, settings))
 
 
 def _points(cell: Cell, design: Design) -> list[Row]:

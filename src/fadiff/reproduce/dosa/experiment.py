@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
-from math import exp, log
+from math import exp, isnan, log, nan
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.files import parse
 from fadiff.hardware.space_file import space_of
+from fadiff.reproduce.codesign.runs import design_of
 from fadiff.reproduce.dosa.networks import NETWORKS, network
 from fadiff.reproduce.experiment import markdown_table, wrapped
 from fadiff.reproduce.runs import measure
-from fadiff.search.codesign import CodesignSettings, Question, codesign
+from fadiff.search.codesign import CodesignSettings, Question
 from fadiff.search.optimize import optimize
 
 if TYPE_CHECKING:
@@ -84,7 +86,12 @@ def reproduce(desk: Desk) -> str:
     """Ask everything of every network, and tell it beside what DOSA found."""
     budget = QUICK_BUDGET_S if desk.quick else BUDGET_S
     cells = [Cell(name, question, budget) for question in QUESTIONS for name in NETWORKS]
-    rows = measure(desk, cells, _rows, Cell._fields)
+    return tell(desk, measure(desk, cells, _rows, Cell._fields))
+
+
+def tell(desk: Desk, rows: Sequence[TextRow]) -> str:
+    """The section: both tables, with dashes where nothing was measured."""
+    budget = float(rows[0]["budget_s"])
     found = {(row["network"], row["question"]): row for row in rows}
     return f"""\
 ### DOSA's co-design
@@ -103,11 +110,12 @@ def reproduce(desk: Desk) -> str:
 
 _ABOUT = (
     "DOSA searches hardware and mappings of a Gemmini of 16x16 PEs, each layer on its own, in about 2.6 CPU-hours a "
-    "network. Below are its EDPs (uJ x cycles, Timeloop's counts), and ours over them, with its layers, its energies, "
-    "rates and ranges, {budget:g} s a search: our mapping on its very machine; the memories free, without fusion, with "
-    "factors that divide and with cut ends; and with fusion, where the lists make chains. Its lists have no pooling "
-    "and no additions, and neither has ours. We count a read of every output that leaves the accumulator, which "
-    "Timeloop does not, so these ratios are a little too high. Memories are scratchpad/accumulator in KB."
+    "network. Below are its EDPs (uJ x cycles, Timeloop's counts), and ours over them, with its layers, energies, "
+    "rates and ranges: our mapping on its very machine, with factors that divide and with cut ends; the memories "
+    "free, the same two ways; and with fusion, where the lists make chains. A search takes {budget:g} s at most; what "
+    "it needs is compiled before. Its lists have no pooling and no additions, and neither has ours. We count a read "
+    "of every output that leaves the accumulator, which Timeloop does not, so these ratios are a little too high. "
+    "Memories are scratchpad/accumulator in KB; those at the end are with cut ends, without fusion."
 )
 
 
@@ -123,9 +131,7 @@ def _rows(cell: Cell) -> list[Row]:
             raise KeyboardInterrupt
         return [_row(cell, found.best, 1)]
     settings = CodesignSettings(cell.budget_s, exact_factors=asked.exact_factors)
-    design = codesign(Question((workload,), space), settings)
-    if design.trace and design.trace[-1].phase == "interrupted":
-        raise KeyboardInterrupt
+    design = design_of(Question((workload,), space), settings)
     return [_row(cell, design.evaluations[0], len(design.rows))]
 
 
@@ -150,44 +156,54 @@ Found = dict[tuple[str, str], "TextRow"]
 
 def _first_table(found: Found) -> str:
     names = ("given", "given-cut", "free", "free-cut", "free-fused")
-    columns = ("network", "DOSA", "memories", *(QUESTIONS[name].told for name in names), "memories")
     rows = [
         [
             network,
             f"{published.edp_uj_cycles:.4g}",
             f"{published.scratchpad_kb}/{published.accumulator_kb}",
-            *(f"{_ratio(found, network, name):.3f}" for name in names),
-            _memories(found[network, "free-cut"]),
+            *_ratios(found, network, names),
+            _memories(found.get((network, "free-cut"))),
         ]
         for network, published in PUBLISHED.items()
     ]
-    means = [f"{_mean(found, name):.3f}" for name in names]
-    return markdown_table(columns, [*rows, ["geometric mean", "", "", *means, ""]])
+    columns = ("network", "DOSA", "memories", *(QUESTIONS[name].told for name in names), "memories")
+    return markdown_table(columns, [*rows, ["geometric mean", "", "", *_means(found, names), ""]])
 
 
 def _second_table(found: Found) -> str:
     names = ("array", "array-cut", "array-fused")
     rows = [
-        [
-            network,
-            *(f"{_ratio(found, network, name):.3f}" for name in names),
-            "{rows}x{cols}".format(**found[network, "array-fused"]),
-            _memories(found[network, "array-fused"]),
-        ]
+        [network, *_ratios(found, network, names), _array(last := found.get((network, names[-1]))), _memories(last)]
         for network in PUBLISHED
     ]
-    means = [f"{_mean(found, name):.3f}" for name in names]
     columns = ("network", *(QUESTIONS[name].told for name in names), "array", "memories")
-    return markdown_table(columns, [*rows, ["geometric mean", *means, "", ""]])
+    return markdown_table(columns, [*rows, ["geometric mean", *_means(found, names), "", ""]])
 
 
 def _ratio(found: Found, network: str, question: str) -> float:
-    return float(found[network, question]["edp_uj_cycles"]) / PUBLISHED[network].edp_uj_cycles
+    """Over DOSA's EDP; NaN where nothing was measured."""
+    row = found.get((network, question))
+    return nan if row is None else float(row["edp_uj_cycles"]) / PUBLISHED[network].edp_uj_cycles
 
 
-def _mean(found: Found, question: str) -> float:
-    return exp(sum(log(_ratio(found, network, question)) for network in PUBLISHED) / len(PUBLISHED))
+def _ratios(found: Found, network: str, questions: Sequence[str]) -> list[str]:
+    return [_told(_ratio(found, network, question)) for question in questions]
 
 
-def _memories(row: TextRow) -> str:
-    return f"{float(row['scratchpad_kb']):.4g}/{float(row['accumulator_kb']):.4g}"
+def _means(found: Found, questions: Sequence[str]) -> list[str]:
+    return [
+        _told(exp(sum(log(_ratio(found, network, question)) for network in PUBLISHED) / len(PUBLISHED)))
+        for question in questions
+    ]
+
+
+def _told(ratio: float) -> str:
+    return "-" if isnan(ratio) else f"{ratio:.3f}"
+
+
+def _memories(row: TextRow | None) -> str:
+    return "-" if row is None else f"{float(row['scratchpad_kb']):.4g}/{float(row['accumulator_kb']):.4g}"
+
+
+def _array(row: TextRow | None) -> str:
+    return "-" if row is None else f"{row['rows']}x{row['cols']}"
