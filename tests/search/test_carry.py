@@ -57,13 +57,13 @@ def assert_at_most(before, m):
 def test_a_multiple_of_the_batch_of_random_schedules_costs_at_most_the_multiple(kind):
     """Batches that are cut at their ends, shared at any place of a nesting or by nobody."""
     counted = 0
-    for seed in range(30):
+    for seed in range(12):
         schedule = draw(kind, 700_000 + seed)
         if violations(schedule):
             continue
         counted += 1
         assert_at_most(evaluate(schedule), 2)
-    assert counted > 10
+    assert counted > 6
 
 
 @pytest.mark.parametrize("path", SECOND_FILES, ids=lambda path: path.stem)

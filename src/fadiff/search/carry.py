@@ -5,8 +5,10 @@ Factors are settled to the new sizes, orders stay, and fused groups keep their l
 
 For a multiple of the batch there is one more schedule, the old one over and over: a shared loop of m trips outside of
 everything. In each of them every layer moves and computes at most what it did before, so energy and latency are at most
-m times as much. (Where a group already shares the batch in trips that do not divide it, its cut tiles end elsewhere:
-of those nothing is promised.)
+m times as much. A group that shares the batch already has more trips of it, where they are or outside; where they do
+not divide it, its cut tiles end elsewhere, and the numbers of trips near to that are tried. Layers of a group of which
+some have the batch in N and others in G loop longer on their own. Each way is priced: the first that keeps to m times
+is taken.
 """
 
 from __future__ import annotations
@@ -229,11 +231,11 @@ def _regrown(mapping: Mapping, layer: Layer, loop: str, before: int, after: int)
         mine[dim] = min(mine[dim], -(-tile // below))
         below *= mine[dim]
     # A loop that was not there goes outside of all others.
-    orders = (
-        mapping.orders if factors[0][dim] > 1 else (loop + mapping.orders[0].replace(loop, ""), *mapping.orders[1:])
-    )
+    orders = list(mapping.orders)
+    if factors[0][dim] == 1:
+        orders[0] = loop + orders[0].replace(loop, "")
     factors[0][dim] = -(-tile // below) * after
-    return replace(mapping, factors=tuple(Dims(*mine) for mine in factors), orders=orders)
+    return replace(mapping, factors=tuple(Dims(*mine) for mine in factors), orders=tuple(orders))
 
 
 def _streamed(mapping: Mapping, machine: Machine) -> Mapping:
