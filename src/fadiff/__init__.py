@@ -22,6 +22,13 @@ No schedule of the network on the machine costs less than its bound, whatever th
 >>> proven.least.edp_uj_cycles < fadiff.evaluate(schedule).edp_uj_cycles
 True
 
+What it costs on other machines of its kind, a thousand of them in one call:
+
+>>> from dataclasses import replace
+>>> chips = [replace(machine, mac_pj=0.1 * i) for i in range(1000)]
+>>> fadiff.evaluate_on(schedule, chips).energy_pj.argmin()
+np.int64(0)
+
 Files of schedules stand on their own, and are checked when they are read:
 
 >>> import tempfile
@@ -147,7 +154,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from fadiff.cost import evaluate, load_schedule, save_schedule
+from fadiff.cost import evaluate, evaluate_on, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.hardware import Axis, Machine, Memory, load_machine
 from fadiff.schedule import Group, Mapping, Schedule, Trips
@@ -189,6 +196,7 @@ __all__ = [
     "__version__",
     "bound",
     "evaluate",
+    "evaluate_on",
     "from_huggingface",
     "from_onnx",
     "from_torch",

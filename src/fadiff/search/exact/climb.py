@@ -228,7 +228,11 @@ def climb(
         best = best_of(price(structure, orders, rows, *tried, machine, alone=alone, charges=charges))
         improves = best.price < state.mapped.price * (1 - 1e-6)
         kept = Mapped(*(jnp.where(improves, new, old) for new, old in zip(best, state.mapped, strict=True)))
-        return _Climb(kept, improves, state.rounds + 1)
+        # The first round prices the start: where that is the best, there is nothing left to do.
+        changed = (best.factors != state.mapped.factors).any(axis=(0, 1)) | (best.order != state.mapped.order).any(
+            axis=0
+        )
+        return _Climb(kept, improves & changed, state.rounds + 1)
 
     count, memories = start.shape[-1], len(structure.memories) - 1
     nothing = jnp.full(count, jnp.inf, dtype=start.dtype)

@@ -306,8 +306,11 @@ class ExactSearch:
         return [filled[i] for i in near[:_NEAR_PLANS]]
 
     def refine(self) -> Steps:
-        """Improve plans that come near the best ones, and try all trip counts of their layers."""
-        for _ in range(_REFINEMENTS):
+        """Improve plans that come near the best ones, and try all trip counts of their layers.
+
+        Once is enough where a search on a machine alike did so before.
+        """
+        for _ in range(_REFINEMENTS if self.learned is None else 1):
             before, near = self.best, self._near()
             sets = [one.plan.group.layers for one in near if one.plan.group.layers not in self._widened]
             self._widened |= {*sets}
@@ -317,7 +320,7 @@ class ExactSearch:
             near = polish(self.task, self._near(), self.weights, pairs=False)
             self._remember(near)
             yield from self._cut("refine")
-            if self.best is before and (self.learned is not None or not sets):
+            if self.best is before and not sets:
                 break
 
     def _members(self, layers: tuple[str, ...]) -> Members:
