@@ -121,7 +121,11 @@ class Structure:
 
     def keepers(self, tensor: str) -> tuple[int, ...]:
         """The memories that keep a tensor, outermost (always the first memory) first."""
-        return tuple(node for node in self.memories if tensor in self.keeps[node])
+        return self._keepers[tensor]
+
+    @cached_property
+    def _keepers(self) -> dict[str, tuple[int, ...]]:
+        return {tensor: tuple(node for node in self.memories if tensor in self.keeps[node]) for tensor in "WIO"}
 
     def home(self, tensor: str) -> int | None:
         """The outermost keeper of a tensor below the first memory; None if there is none."""

@@ -18,7 +18,7 @@ from fadiff.schedule.selection import Layers
 from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver import layer_bound, place
 from fadiff.search.solver.add_bound import AddBound
-from fadiff.search.solver.closing import Lanes
+from fadiff.search.solver.counts import Lanes
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.modes import Modes
 from fadiff.search.solver.network_bound import Prover

@@ -26,7 +26,7 @@ from fadiff.search.solver.nestings import Nesting, inner, nestings
 from fadiff.search.solver.steps import Steps, lane_steps, loop_steps, same_steps
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Float
 
     from fadiff.schedule.constraint_kinds import Ranks
     from fadiff.search.restrictions import LayerAsked
@@ -56,14 +56,6 @@ class Way(NamedTuple):
     """The node whose extents these are, where all its loops or lanes are done."""
     picked: tuple[list[int], ...] | None = None
     """By dim: the cells that were kept of those before."""
-
-
-class Room(NamedTuple):
-    """Bytes of the memory that fuses which buffers leave at most."""
-
-    bytes: float
-    there: Bool[np.ndarray, "*cells"]
-    """The cells of tiles under which they do."""
 
 
 class Chain:
@@ -113,28 +105,11 @@ class Chain:
             rows.append(tuple(row))
         return rows
 
-    def cheapest(self, rooms: Sequence[Room] = ()) -> Way | None:
-        """The cheapest ways to the full size; None where none costs less than enough.
-
-        Where buffers leave different rooms in the memory that fuses, ways to tiles are followed from there for each.
-        """
+    def cheapest(self) -> Way | None:
+        """The cheapest ways to the full size; None where none costs less than enough."""
         start = Way(np.full([1] * 8, self.flows.at_macs(self.prices)), (ONE,) * 8)
         states: dict[Open, Way] = {frozenset(): start}
-        first, fuses = len(self.nodes) - 1, self.structure.fuses
-        if not rooms or fuses is None:
-            return self._outwards(states, first)
-        for node in range(first, fuses - 1, -1):
-            states = self._above(states, node)
-        ends = [
-            Way(np.where(there, way.values, inf), way.cells, (way,))
-            for bytes_, there in rooms
-            if (way := self._outwards(self._with_room(states, fuses, bytes_), fuses - 1)) is not None
-        ]
-        return _cheapest(ends) if ends and min(way.values.min() for way in ends) < inf else None
-
-    def _outwards(self, states: dict[Open, Way], first: int) -> Way | None:
-        """The cheapest ways through some nodes to the full size."""
-        for node in range(first, -1, -1):
+        for node in reversed(range(len(self.nodes))):
             states = self._above(states, node)
         return self._finish(states) if states else None
 
@@ -144,17 +119,6 @@ class Chain:
             return {key: self._spread(way, node) for key, way in states.items()}
         states = self._loops(states, node)
         return self._opened(states, node) if node > 0 else states
-
-    def _with_room(self, states: dict[Open, Way], node: int, bytes_: float) -> dict[Open, Way]:
-        """Only cells that fit in some bytes of a memory, of those that were reached."""
-        room = self.prices.room.copy()
-        room[node] = min(room[node], bytes_)
-        prices, found = self.prices._replace(room=room), dict[Open, Way]()
-        for key, way in states.items():
-            values = np.where(self.flows.too_large(node, way.cells, prices), inf, way.values)
-            if values.min() < inf:
-                found[key] = Way(values, way.cells, (way,))
-        return found
 
     def _opened(self, states: dict[Open, Way], node: int) -> dict[Open, Way]:
         """After the flows to a memory have begun: only cells that fit in it and from which less than enough is left."""
@@ -224,11 +188,11 @@ class Chain:
 
     def _spread(self, way: Way, node: int) -> Way:
         """Extents above an axis: the lanes times those below, or the size."""
-        wanted = self.rows[node]
+        wanted, ends = self.rows[node], self.flows.counts.ends
         for d in range(8):
             fewest, most = int(self.lanes.low[node, d]), int(self.lanes.high[node, d])
             if most > 1:
-                way = _moved(way, d, wanted[d], lane_steps(way.cells[d], wanted[d], self.flows.ends[d], fewest, most))
+                way = _moved(way, d, wanted[d], lane_steps(way.cells[d], wanted[d], ends[d], fewest, most))
             else:
                 way = self._fixed(way, (d,), node)
         return way._replace(node=node)
@@ -263,9 +227,9 @@ class Chain:
             if self.size[d] > 1:
                 wanted, asked = self.rows[node][d], self._asked(node, d)
                 if asked == (1, self.size[d]):
-                    steps = loop_steps(way.cells[d], wanted, self.flows.ends[d])
+                    steps = loop_steps(way.cells[d], wanted, self.flows.counts.ends[d])
                 else:
-                    steps = lane_steps(way.cells[d], wanted, self.flows.ends[d], *asked)
+                    steps = lane_steps(way.cells[d], wanted, self.flows.counts.ends[d], *asked)
                 way = _moved(way, d, wanted, steps)
         return way
 
@@ -417,17 +381,18 @@ def _moved(way: Way, d: int, wanted: Cells, steps: Steps) -> Way:
     if have == 1:
         moved = np.where(steps.allowed, lines, inf)
     else:
-        moved = np.empty((lines.shape[0], len(wanted), lines.shape[2]))
-        running = [lines[:, 0]]
-        for cell, (ahead, later) in enumerate(steps.runs):
-            while len(running) < ahead:
-                running.append(np.minimum(running[-1], lines[:, len(running)]))
-            parts = [*running[ahead - 1 : ahead]] if ahead else []
-            parts += [lines[:, i] for i in later]
-            if len(parts) < 2:
-                moved[:, cell] = parts[0] if parts else inf
-                continue
-            np.minimum(parts[0], parts[1], out=moved[:, cell])
-            for part in parts[2:]:
-                np.minimum(moved[:, cell], part, out=moved[:, cell])
+        runs = steps.runs
+        if runs.longest > 1:
+            # The cheapest so far; numpy's own accumulate is many times slower.
+            least = np.empty((lines.shape[0], runs.longest, lines.shape[2]))
+            least[:, 0] = lines[:, 0]
+            for i in range(1, runs.longest):
+                np.minimum(least[:, i - 1], lines[:, i], out=least[:, i])
+            moved = least.take(runs.last, axis=1)
+        else:
+            moved = lines.take(runs.last, axis=1)
+        if runs.none:
+            moved[:, runs.none] = inf
+        for cell, i in runs.later:
+            np.minimum(moved[:, cell], lines[:, i], out=moved[:, cell])
     return Way(moved.reshape(*shape[:d], len(wanted), *shape[d + 1 :]), cells, (way,), (d, steps))

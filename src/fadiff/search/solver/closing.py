@@ -12,8 +12,6 @@ the result is never above what it bounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, reduce
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +19,7 @@ import numpy as np
 
 from fadiff.hardware import Memory
 from fadiff.schedule.nest import IMAGE_DIMS, IRRELEVANT_DIMS, PLAIN_DIMS, RELEVANT_DIMS, C, G, N, P, Q, R, S
+from fadiff.search.solver.counts import along, product_of
 from fadiff.search.solver.grid import Cells
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from fadiff.hardware import Machine
+    from fadiff.search.solver.counts import Counts
     from fadiff.workload import Layer
 
     Lattice = Float[np.ndarray, "*cells"]
@@ -42,19 +42,6 @@ TOP = -1
 CLOSING_DIMS = IRRELEVANT_DIMS | {"I": tuple(sorted((*IRRELEVANT_DIMS["I"], P, Q, R, S)))}
 """Dims whose extents decide what a flow costs that closes at them."""
 _REDUCED = list(IRRELEVANT_DIMS["O"])
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Bounds of the factors at every axis, by node and dim (1 at memories)."""
-
-    low: Float[np.ndarray, "nodes 8"]
-    high: Float[np.ndarray, "nodes 8"]
-
-    def between(self, outer: int, inner: int) -> tuple[Float[np.ndarray, " 8"], Float[np.ndarray, " 8"]]:
-        """Least and most lanes of each dim on the axes between two nodes."""
-        part = slice(outer + 1, inner)
-        return self.low[part].prod(axis=0), self.high[part].prod(axis=0)
 
 
 class Role(NamedTuple):
@@ -96,63 +83,22 @@ class Prices(NamedTuple):
 class Closing:
     """The flows of one layer on a machine, with lanes between bounds, over cells of extents."""
 
-    def __init__(
-        self, layer: Layer, machine: Machine, lanes: Lanes, ends: Sequence[float], once: Collection[str] = ()
-    ) -> None:
+    def __init__(self, layer: Layer, machine: Machine, counts: Counts, once: Collection[str] = ()) -> None:
         """Of `once`, tensors that pass their home once, flows that would come again cost infinitely much."""
         self.layer = layer
         self.once = once
         self.machine = machine
         self.structure = machine.structure
-        self.lanes = lanes
+        self.counts = counts
+        self.lanes = counts.lanes
+        self.between = counts.between
         self.size = layer.dims
-        self.ends = ends
-        """By dim: the least extent at which it may end, so that it need not be a multiple of what is further in: the
-        size, or that of any tile where a group may cut the dim; none where all factors divide."""
         self.whole = tuple(Cells((size,), (size,)) for size in layer.dims)
         """The one cell of the full size."""
         self.all: list[Flow] = [(t, keeper) for t in "WIO" for keeper in self.structure.keepers(t)[1:]]
-        self.between = cache(lanes.between)
         self._passed: dict[tuple[Flow, int, tuple[Cells, ...], tuple[int, ...]], tuple[Lattice, Lattice]] = {}
 
     # How often.
-
-    def _held_ends(
-        self, d: int, cells: Cells, outer: int, inner: int
-    ) -> tuple[Float[np.ndarray, " cells"], Float[np.ndarray, " cells"]]:
-        """The least extent further in than some axes, where that above them is in a cell; and the least number of such
-        extents in the size.
-
-        Extents multiply, but where a dim or a tile ends: there lanes or a loop may be cut short, and extent * lanes is
-        up to twice as much; then all lanes run in every tile but its last.
-        """
-        low, high, size = cells.lows, cells.highs, self.size[d]
-        least, most = (lanes[d] for lanes in self.between(outer, inner))
-        if most == 1:
-            return low, np.ceil(size / high)
-        counts = np.ceil(size / np.maximum(1, np.floor(high / least)))
-        past = np.clip(np.floor((2 * high - 2) / least), 1, high)
-        used = [self.lanes.low[axis, d] for axis in self.structure.axes_between(outer, inner)]
-        used = [lanes for lanes in used if lanes > 1]
-        # All lanes of the inner axes run under every lane of the outermost but its last.
-        running = (used[0] - 1) * prod(used[1:]) + 1 if used else 1
-        fewer = np.maximum(np.ceil(size / past), np.floor(size / high) * running)
-        ends = high >= max(2, self.ends[d])
-        return np.ceil(low / most), np.where(ends, np.minimum(counts, fewer), counts)
-
-    def _count(self, d: int, cells: Cells, place: int, keeper: int, memory: int) -> Lattice | float:
-        """At least so many indices of a dim at what is above the extents, and at the lanes above a memory: the keeper
-        that they are written at, or its parent, to which all lanes in between are one."""
-        if self.size[d] == 1:
-            return 1.0
-        if memory == keeper or place < memory:
-            return _along(d, self._held_ends(d, cells, place, memory)[1])
-        left_out = self.between(memory, place)[1][d]
-        return _along(d, np.ceil(self.size[d] / np.minimum(cells.highs * left_out, self.size[d])))
-
-    def _parent(self, tensor: str, keeper: int) -> int:
-        keepers = self.structure.keepers(tensor)
-        return keepers[keepers.index(keeper) - 1]
 
     def _passes(
         self, flow: Flow, place: int, cells: Sequence[Cells], trips: tuple[int, ...]
@@ -164,7 +110,8 @@ class Closing:
         if key not in self._passed:
             here, outside = self._repeats(flow, place, cells, trips)
             for image in (0, 1) if tensor == "I" else ():
-                written, read = self._lines(image, keeper, place, cells)
+                out, kernel = IMAGE_DIMS[image]
+                written, read = self.counts.lines(image, keeper, place, (cells[out], cells[kernel]))
                 here, outside = here * written, outside * read
             self._passed[key] = np.asarray(here), np.asarray(outside)
         return self._passed[key]
@@ -176,11 +123,11 @@ class Closing:
         tensor, keeper = flow
 
         def at(memory: int) -> Lattice | float:
-            counts = [self._count(d, cells[d], place, keeper, memory) for d in IRRELEVANT_DIMS[tensor]]
+            counts = [self.counts.count(d, cells[d], place, keeper, memory) for d in IRRELEVANT_DIMS[tensor]]
             shared = [trips[d] for d in IRRELEVANT_DIMS[tensor]]
-            return _product([np.maximum(*pair) for pair in zip(counts, shared, strict=True)])
+            return product_of([np.maximum(*pair) for pair in zip(counts, shared, strict=True)])
 
-        return at(keeper), at(self._parent(tensor, keeper))
+        return at(keeper), at(self.counts.parent(tensor, keeper))
 
     def _returns(
         self, tensor: str, place: int, cells: Sequence[Cells], trips: Sequence[int]
@@ -190,32 +137,8 @@ class Closing:
         for d in IRRELEVANT_DIMS[tensor]:
             lanes = 1.0 if place == TOP else self.between(TOP, place)[1][d]
             counts = np.ceil(self.size[d] / np.minimum(cells[d].highs * lanes, self.size[d]))
-            found = found * _along(d, np.maximum(counts, trips[d]))
+            found = found * along(d, np.maximum(counts, trips[d]))
         return np.asarray(found > 1)
-
-    def _lines(self, image: int, keeper: int, place: int, cells: Sequence[Cells]) -> tuple[Lattice, Lattice]:
-        """Rows (or columns) of I that are written at a keeper, and read at its parent."""
-        dims = out, kernel = IMAGE_DIMS[image]
-        stride, dilation = self.layer.stride[image], self.layer.dilation[image]
-        rows, taps = self.size[out], self.size[kernel]
-        ranges: list[tuple[Float[np.ndarray, "*two"], Float[np.ndarray, "*two"]]] = []
-        for d, two in zip(dims, ((-1, 1), (1, -1)), strict=True):
-            low, fewest = self._held_ends(d, cells[d], place, keeper)
-            pieces = _most_pieces if self.ends[d] == 1 else _pieces
-            most = np.maximum([pieces(self.size[d], extent) for extent in low.astype(int).tolist()], fewest)
-            ranges.append((fewest.reshape(two), most.reshape(two)))
-
-        # Linear in each of the two counts: the least is at a corner.
-        corners = [stride * (rows - n) * m + dilation * (taps - m) * n + n * m for n in ranges[0] for m in ranges[1]]
-        shape = [len(cells[d]) if d in dims else 1 for d in range(8)]
-        written = reduce(np.minimum, corners).reshape(shape)
-        parent = self._parent("I", keeper)
-        _, lanes = self.between(parent, keeper)
-        if lanes[out] == 1 or lanes[kernel] == 1:
-            return written, written
-        # Lanes that share tiles read at least what is different: of A rows and B taps A + B - 1.
-        n, m = (self._count(d, cells[d], place, keeper, parent) for d in dims)
-        return written, np.minimum(written, rows * m + taps * n - n * m)
 
     # What a flow costs where it ends.
 
@@ -242,7 +165,7 @@ class Closing:
         fused = prices.role.fused_weight if tensor == "W" else prices.role.fused_input
         stays_out = self.structure.fuses is not None and keeper <= self.structure.fuses
         write = self._bits(tensor) * prices.write[keeper] * (1 - fused if stays_out else 1)
-        read_price = self._read_price(tensor, self._parent(tensor, keeper), keeper, prices)
+        read_price = self._read_price(tensor, self.counts.parent(tensor, keeper), keeper, prices)
         return values * (write * here + read_price * outside)
 
     def _bits(self, tensor: str) -> int:
@@ -268,7 +191,7 @@ class Closing:
     def _sums(self, keeper: int, here: Lattice | float, outside: Lattice | float, prices: Prices) -> Lattice | float:
         """The price of O between a keeper and its parent: finished outputs, unfinished sums, and sums fetched back."""
         keepers, fuses, bits = self.structure.keepers("O"), self.structure.fuses, self.machine.bits
-        parent, innermost = self._parent("O", keeper), keeper == keepers[-1]
+        parent, innermost = self.counts.parent("O", keeper), keeper == keepers[-1]
         output, stored, role = self.layer.output_words, self.layer.stored_words, prices.role
         again, left = output * (outside - 1), output * (here - 1)
         arrives = leaves = 1.0
@@ -350,7 +273,7 @@ class Closing:
 
     def too_large(self, memory: int, cells: Sequence[Cells], prices: Prices) -> Bool[np.ndarray, "*cells"]:
         """Whether tiles of the cells' lower ends do not fit in a memory."""
-        return self._too_large(memory, [_along(d, cells[d].lows) for d in range(8)], prices)
+        return self._too_large(memory, [along(d, cells[d].lows) for d in range(8)], prices)
 
     def _too_large(self, memory: int, low: Sequence[Lattice | float], prices: Prices) -> Bool[np.ndarray, "*cells"]:
         node, fuses, bits, role = self.machine.nodes[memory], self.structure.fuses, self.machine.bits, prices.role
@@ -359,20 +282,20 @@ class Closing:
         held: Lattice | float = 0.0
         if "W" in node.keeps:
             share = 1 - role.fused_weight if outside else 1.0
-            held = held + share * bits.W / 8 * _product([low[d] for d in RELEVANT_DIMS["W"]])
+            held = held + share * bits.W / 8 * product_of([low[d] for d in RELEVANT_DIMS["W"]])
         if "I" in node.keeps:
             boxes = [
                 (low[out] - 1) * self.layer.stride[i] + (low[kernel] - 1) * self.layer.dilation[i] + 1
                 for i, (out, kernel) in enumerate(IMAGE_DIMS)
             ]
             share = 1 - role.fused_input if outside else 1.0
-            held = held + share * bits.I / 8 * _product([low[G], low[N], low[C], *boxes])
+            held = held + share * bits.I / 8 * product_of([low[G], low[N], low[C], *boxes])
         if "O" in node.keeps:
             width = float(bits.sums)
             if memory != self.structure.keepers("O")[-1]:
                 width = min(width, bits.O * self.layer.stored_words / self.layer.output_words)
             share = 1 - role.copied if memory == fuses else 1.0
-            held = held + share * width / 8 * _product([low[d] for d in RELEVANT_DIMS["O"]])
+            held = held + share * width / 8 * product_of([low[d] for d in RELEVANT_DIMS["O"]])
         return np.asarray(held > prices.room[memory] * (1 + 1e-12) + 1e-9)
 
     def fitting(self, memory: int, cells: Sequence[Cells], prices: Prices) -> list[Cells]:
@@ -384,28 +307,3 @@ class Closing:
                 full = np.broadcast_to(self._too_large(memory, low, prices), len(cells[d]))
                 kept[d] = cells[d].first(max(1, int((~full).sum())))
         return kept
-
-
-def _along(d: int, values: Float[np.ndarray, " cells"]) -> Lattice:
-    """Values by cell of a dim, beside lattices."""
-    return values.reshape([-1 if d == other else 1 for other in range(8)])
-
-
-def _product(values: Sequence[Lattice | float]) -> Lattice | float:
-    return reduce(lambda a, b: a * b, values)
-
-
-def _pieces(size: int, extent: int) -> int:
-    """Extents in a size, the last perhaps cut."""
-    return -(-size // extent)
-
-
-@cache
-def _most_pieces(size: int, extent: int) -> int:
-    """The same where a group may cut the size into tiles of at least the extent first: then each ends with a cut one.
-
-    >>> _pieces(7, 2), _most_pieces(7, 2)
-    (4, 5)
-    """
-    tiles = np.arange(extent, size + 1)
-    return int((size // tiles * -(-tiles // extent) - (-(size % tiles) // extent)).max())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.hardware import Axis
-from fadiff.search.solver.closing import Lanes
+from fadiff.search.solver.counts import Lanes
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:

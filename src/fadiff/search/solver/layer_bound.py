@@ -23,8 +23,9 @@ from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 from fadiff.hardware import Axis, Memory
 from fadiff.hardware.machine import VECTOR
 from fadiff.schedule.nest import G, N, P, Q
-from fadiff.search.solver.chain import Chain, Room
+from fadiff.search.solver.chain import Chain
 from fadiff.search.solver.closing import Closing, Prices
+from fadiff.search.solver.counts import Counts
 from fadiff.search.solver.grid import Cells, Grid, first_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
 from fadiff.search.solver.parts import (
@@ -37,13 +38,12 @@ from fadiff.search.solver.parts import (
     Seen,
     Shares,
     Term,
-    Tile,
     Wanted,
     row_of,
 )
 from fadiff.search.solver.place import Place
 from fadiff.search.solver.region import Line, apart, raised, support
-from fadiff.search.solver.splitting import Better, part_between, rooms_left, split_tile, taken_bytes
+from fadiff.search.solver.splitting import Better, part_between, split_tile
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     from fadiff.search.restrictions import LayerAsked
     from fadiff.workload import Layer
 
-_Tiles = tuple[int, Tile, Tile]
-"""A place, the tile of a part and the cells that it stands in."""
 SAFE = 1e-9
 """All bounds are lowered by so much, relatively: more than rounding can do to them."""
 MOST_CUTS = 12
 FEW_CUTS = 4
 """Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
+MOST_COUNTS = 128
+"""Boxes of lanes of which counts are remembered."""
 SLACK_BYTES = 1e-6
 """Bytes that rounding may take from a memory."""
 NEAR = 1e-3
@@ -85,9 +85,10 @@ class LayerBound:
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     """Chains whose extents are known, as they were found."""
     _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
-    _known_rooms: dict[_Tiles, list[Room]] = field(default_factory=dict["tuple[int, Tile, Tile]", "list[Room]"])
-    _closings: dict[tuple[int, int], Closing] = field(default_factory=dict[tuple[int, int], Closing])
-    """Of lanes and a place, for bounds before anything is known of tiles."""
+    _counts: dict[tuple[int, frozenset[int]], Counts] = field(
+        default_factory=dict[tuple[int, "frozenset[int]"], Counts]
+    )
+    """Of lanes, and the dims of which a tile may end anywhere."""
 
     def at(self, weights: Weights, enough: float = inf, passes: int = 100) -> float:
         """A lower bound of energy and cycles, weighed, of one run of the layer in any place.
@@ -213,17 +214,19 @@ class LayerBound:
 
     def _flows(self, part: Part) -> Closing:
         cut = self.places[part.place].cut | {G, N, P, Q}
-        ends = [inf if self.exact else 1 if d in cut else size for d, size in enumerate(self.layer.dims)]
+        # The lanes are remembered with the counts, so that no others get their number.
+        key = id(part.lanes), cut
+        if key not in self._counts:
+            if len(self._counts) >= MOST_COUNTS:
+                self._counts.clear()
+            ends = [inf if self.exact else 1 if d in cut else size for d, size in enumerate(self.layer.dims)]
+            self._counts[key] = Counts(self.layer, self.machine, part.lanes, ends)
         once = () if self.asked is None else self.asked.once
-        return Closing(self.layer, self.machine, part.lanes, ends, once)
+        return Closing(self.layer, self.machine, self._counts[key], once)
 
     def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""
-        key = id(part.lanes), part.place
-        if key not in self._closings:
-            # The lanes are remembered with it, so that no others get their number.
-            self._closings[key] = self._flows(part)
-        flows = self._closings[key]
+        flows = self._flows(part)
         terms = {COMPUTING, self.binds, VECTORS if self._vector_cycles else COMPUTING}
         return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in terms)
 
@@ -240,7 +243,7 @@ class LayerBound:
         self.passes += 1
         grouped = self.places[part.place].grouped
         chain = Chain(self._flows(part), part.grid, prices, part.tile, enough, self.asked, grouped=grouped)
-        way = chain.cheapest(self._rooms(part, chain.rows[0]))
+        way = chain.cheapest()
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, [(part, enough)]
         if tiles := split_tile(part, way, 2.0, enough):
@@ -335,18 +338,6 @@ class LayerBound:
         return {term: share / charged[self._on_top(term)] for term, share in mixed.items() if share > 0}
 
     # Prices.
-
-    def _rooms(self, part: Part, tiles: Tile) -> list[Room]:
-        """What buffers leave in the memory that fuses, by tile; remembered, since it is the same at all prices."""
-        key, place, fuses = (part.place, part.tile, tiles), self.places[part.place], self.machine.structure.fuses
-        if fuses is None or not place.grouped or place.loose or all(len(cells) == 1 for cells in tiles):
-            return []
-        if key not in self._known_rooms:
-            memory = self.machine.nodes[fuses]
-            assert isinstance(memory, Memory)
-            taken = taken_bytes(place, part.tile, tiles, self.layer.dims, self.machine.bits.O)
-            self._known_rooms[key] = rooms_left(memory.usable_bytes, taken)
-        return self._known_rooms[key]
 
     def _prices(self, part: Part, weights: Weights, shares: Shares) -> Prices:
         """What everything costs, a share of the time charged to every term."""

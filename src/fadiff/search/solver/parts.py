@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from fadiff.search.solver.closing import Lanes
+from fadiff.search.solver.counts import Lanes
 from fadiff.search.solver.decode import Extents
 from fadiff.search.solver.grid import Cells, Grid
 from fadiff.search.solver.region import Line

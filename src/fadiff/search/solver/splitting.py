@@ -4,45 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise, product
-from math import ceil, inf
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.search.solver.chain import Room
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.parts import Part
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from fadiff.search.solver.chain import Way
     from fadiff.search.solver.grid import Grid
-    from fadiff.search.solver.parts import Seen, Tile
-    from fadiff.search.solver.place import Place
+    from fadiff.search.solver.parts import Seen
 
 Better = Sequence[tuple[Part, float]]
 """Parts that take the place of one, with what each costs at least."""
-MOST_ROOMS = 6
-"""Rooms that buffers leave under different tiles and that are told apart in one walk."""
-
-
-def taken_bytes(place: Place, tile: Tile, tiles: Tile, size: Sequence[int], bits: int) -> Float[np.ndarray, "*cells"]:
-    """Bytes of the buffers beside a layer at least, by cell of its tile."""
-    taken = np.empty([len(cells) for cells in tiles])
-    for at in product(*(range(len(cells)) for cells in tiles)):
-        ends = zip(tile, tiles, at, strict=True)
-        one = [Cells((max(c.low[0], cells.low[i]),), (min(c.high[0], cells.high[i]),)) for c, cells, i in ends]
-        taken[at] = place.least_bytes(one, size, bits)
-    return taken
-
-
-def rooms_left(bytes_: float, taken: Float[np.ndarray, "*cells"]) -> list[Room]:
-    """What is left of some bytes, where buffers of about the same size count as the smallest of them."""
-    levels = np.unique(taken)
-    ends = pairwise([*levels[:: ceil(len(levels) / MOST_ROOMS)].tolist(), inf])
-    return [Room(bytes_ - low, (taken >= low) & (taken < high)) for low, high in ends]
 
 
 def split_tile(part: Part, way: Way, wider: float, enough: float) -> Better:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,19 @@ MOST_FACTORS = 16
 """Factors tried between two cells; where more could fit, one is taken to."""
 
 
+class Runs(NamedTuple):
+    """Steps by cell: so many of the first cells may come before it, and some later ones."""
+
+    longest: int
+    """The most first cells that may come before one."""
+    last: list[int]
+    """By cell: the last of the first ones; where none may have company, the only one that may come before."""
+    none: list[int]
+    """Cells before which nothing may come, but for later ones."""
+    later: list[tuple[int, int]]
+    """Cells, and others that may come before them."""
+
+
 @dataclass(frozen=True)
 class Steps:
     """From which cells of a dim extents may grow to which."""
@@ -24,11 +37,21 @@ class Steps:
     allowed: Bool[np.ndarray, "cells before"]
 
     @cached_property
-    def runs(self) -> list[tuple[int, list[int]]]:
-        """By cell: so many of the first cells may come before it, and some later ones."""
+    def runs(self) -> Runs:
+        """The same as runs of cells."""
         have = self.allowed.shape[1]
+        before = [np.flatnonzero(row).tolist() for row in self.allowed]
         ahead = [have if row.all() else int(row.argmin()) for row in self.allowed]
-        return [(n, (np.flatnonzero(row[n:]) + n).tolist()) for n, row in zip(ahead, self.allowed, strict=True)]
+        longest = max(ahead)
+        if longest > 1:
+            last = [max(0, n - 1) for n in ahead]
+            none = [cell for cell, n in enumerate(ahead) if n == 0]
+            later = [(cell, i) for cell, n in enumerate(ahead) for i in before[cell][n:]]
+        else:
+            last = [some[0] if some else 0 for some in before]
+            none = [cell for cell, some in enumerate(before) if not some]
+            later = [(cell, i) for cell, some in enumerate(before) for i in some[1:]]
+        return Runs(longest, last, none, later)
 
 
 @cache

@@ -1,0 +1,144 @@
+"""How often indices occur at lanes and loops, given the extents below them: what is known of one box of lanes.
+
+It depends on no prices, and of each dim on its own extents alone, so that it is remembered from walk to walk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, reduce
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fadiff.schedule.nest import IMAGE_DIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float
+
+    from fadiff.hardware import Machine
+    from fadiff.search.solver.grid import Cells
+    from fadiff.workload import Layer
+
+    Lattice = Float[np.ndarray, "*cells"]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Bounds of the factors at every axis, by node and dim (1 at memories)."""
+
+    low: Float[np.ndarray, "nodes 8"]
+    high: Float[np.ndarray, "nodes 8"]
+
+    def between(self, outer: int, inner: int) -> tuple[Float[np.ndarray, " 8"], Float[np.ndarray, " 8"]]:
+        """Least and most lanes of each dim on the axes between two nodes."""
+        part = slice(outer + 1, inner)
+        return self.low[part].prod(axis=0), self.high[part].prod(axis=0)
+
+
+class Counts:
+    """Counts of one layer on a machine, with lanes between bounds, over cells of extents."""
+
+    def __init__(self, layer: Layer, machine: Machine, lanes: Lanes, ends: Sequence[float]) -> None:
+        self.layer = layer
+        self.structure = machine.structure
+        self.lanes = lanes
+        self.size = layer.dims
+        self.ends = ends
+        """By dim: the least extent at which it may end, so that it need not be a multiple of what is further in: the
+        size, or that of any tile where a group may cut the dim; none where all factors divide."""
+        self.between = cache(lanes.between)
+        self.held_ends = cache(self._held_ends)
+        self.count = cache(self._count)
+        self.lines = cache(self._lines)
+
+    def parent(self, tensor: str, keeper: int) -> int:
+        """The next keeper of a tensor further out."""
+        keepers = self.structure.keepers(tensor)
+        return keepers[keepers.index(keeper) - 1]
+
+    def _held_ends(
+        self, d: int, cells: Cells, outer: int, inner: int
+    ) -> tuple[Float[np.ndarray, " cells"], Float[np.ndarray, " cells"]]:
+        """The least extent further in than some axes, where that above them is in a cell; and the least number of such
+        extents in the size.
+
+        Extents multiply, but where a dim or a tile ends: there lanes or a loop may be cut short, and extent * lanes is
+        up to twice as much; then all lanes run in every tile but its last.
+        """
+        low, high, size = cells.lows, cells.highs, self.size[d]
+        least, most = (lanes[d] for lanes in self.between(outer, inner))
+        if most == 1:
+            return low, np.ceil(size / high)
+        counts = np.ceil(size / np.maximum(1, np.floor(high / least)))
+        past = np.clip(np.floor((2 * high - 2) / least), 1, high)
+        used = [self.lanes.low[axis, d] for axis in self.structure.axes_between(outer, inner)]
+        used = [lanes for lanes in used if lanes > 1]
+        # All lanes of the inner axes run under every lane of the outermost but its last.
+        running = (used[0] - 1) * prod(used[1:]) + 1 if used else 1
+        fewer = np.maximum(np.ceil(size / past), np.floor(size / high) * running)
+        ends = high >= max(2, self.ends[d])
+        return np.ceil(low / most), np.where(ends, np.minimum(counts, fewer), counts)
+
+    def _count(self, d: int, cells: Cells, place: int, keeper: int, memory: int) -> Lattice | float:
+        """At least so many indices of a dim at what is above the extents, and at the lanes above a memory: the keeper
+        that they are written at, or its parent, to which all lanes in between are one."""
+        if self.size[d] == 1:
+            return 1.0
+        if memory == keeper or place < memory:
+            return along(d, self.held_ends(d, cells, place, memory)[1])
+        left_out = self.between(memory, place)[1][d]
+        return along(d, np.ceil(self.size[d] / np.minimum(cells.highs * left_out, self.size[d])))
+
+    def _lines(self, image: int, keeper: int, place: int, two: tuple[Cells, Cells]) -> tuple[Lattice, Lattice]:
+        """Rows (or columns) of I that are written at a keeper, and read at its parent."""
+        dims = out, kernel = IMAGE_DIMS[image]
+        stride, dilation = self.layer.stride[image], self.layer.dilation[image]
+        rows, taps = self.size[out], self.size[kernel]
+        ranges: list[tuple[Float[np.ndarray, "*two"], Float[np.ndarray, "*two"]]] = []
+        for d, cells, side in zip(dims, two, ((-1, 1), (1, -1)), strict=True):
+            low, fewest = self.held_ends(d, cells, place, keeper)
+            pieces = _most_pieces if self.ends[d] == 1 else _pieces
+            most = np.maximum([pieces(self.size[d], extent) for extent in low.astype(int).tolist()], fewest)
+            ranges.append((fewest.reshape(side), most.reshape(side)))
+
+        # Linear in each of the two counts: the least is at a corner.
+        corners = [stride * (rows - n) * m + dilation * (taps - m) * n + n * m for n in ranges[0] for m in ranges[1]]
+        shape = [len(two[dims.index(d)]) if d in dims else 1 for d in range(8)]
+        written = reduce(np.minimum, corners).reshape(shape)
+        parent = self.parent("I", keeper)
+        _, lanes = self.between(parent, keeper)
+        if lanes[out] == 1 or lanes[kernel] == 1:
+            return written, written
+        # Lanes that share tiles read at least what is different: of A rows and B taps A + B - 1.
+        n, m = (self.count(d, cells, place, keeper, parent) for d, cells in zip(dims, two, strict=True))
+        return written, np.minimum(written, rows * m + taps * n - n * m)
+
+
+def along(d: int, values: Float[np.ndarray, " cells"]) -> Lattice:
+    """Values by cell of a dim, beside lattices."""
+    return values.reshape([-1 if d == other else 1 for other in range(8)])
+
+
+def product_of(values: Sequence[Lattice | float]) -> Lattice | float:
+    """The product of lattices that may lie along different dims."""
+    return reduce(lambda a, b: a * b, values)
+
+
+def _pieces(size: int, extent: int) -> int:
+    """Extents in a size, the last perhaps cut."""
+    return -(-size // extent)
+
+
+@cache
+def _most_pieces(size: int, extent: int) -> int:
+    """The same where a group may cut the size into tiles of at least the extent first: then each ends with a cut one.
+
+    >>> _pieces(7, 2), _most_pieces(7, 2)
+    (4, 5)
+    """
+    tiles = np.arange(extent, size + 1)
+    return int((size // tiles * -(-tiles // extent) - (-(size % tiles) // extent)).max())
