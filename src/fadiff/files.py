@@ -91,7 +91,9 @@ def parse(text: str, origin: str) -> Any:  # noqa: ANN401  (any JSON value)
                 f"{origin}: line {error.lineno}, column {error.colno}: the JSON ends or breaks here "
                 f"({error.msg.lower()}): was the file cut short?"
             ) from None
-        except (ValueError, RecursionError) as error:
+        except RecursionError:
+            raise FileError(f"{origin}: {TOO_DEEP}") from None
+        except ValueError as error:
             raise FileError(f"{origin}: the JSON is not valid ({error}): correct it") from None
     try:
         return yaml.load(text, Loader=_UniqueKeyLoader)
@@ -100,6 +102,8 @@ def parse(text: str, origin: str) -> Any:  # noqa: ANN401  (any JSON value)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         hint = "indent with spaces, not tabs" if "\\t" in (error.problem or "") else "correct it"
         raise FileError(f"{origin}: {place}the YAML is not valid ({error.problem or error.context}): {hint}") from None
+    except RecursionError:
+        raise FileError(f"{origin}: {TOO_DEEP}") from None
     except Exception as error:
         # PyYAML lets whatever its constructors trip over escape: KeyError for `!!bool x`, AttributeError, ...
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
@@ -109,6 +113,8 @@ def parse(text: str, origin: str) -> Any:  # noqa: ANN401  (any JSON value)
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 
+
+TOO_DEEP = "the file is nested too deeply: correct it"
 
 _UNKNOWN_KEY = ("extra_forbidden", "invalid_key")
 """What pydantic calls a key that is not in the model, or is not even text."""
@@ -142,7 +148,7 @@ def validate(model: type[Model], data: object, origin: str, about_unknown: Calla
         given = _shown(first["input"])
         raise FileError(f"{origin}: {place}: {message[:1].lower()}{message[1:]} (it is {given})") from None
     except RecursionError:
-        raise FileError(f"{origin}: the file is nested too deeply: correct it") from None
+        raise FileError(f"{origin}: {TOO_DEEP}") from None
 
 
 # A short repr whose cost is bounded too: a small YAML file can stand for a value of gigabytes, through aliases.

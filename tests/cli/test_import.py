@@ -103,11 +103,11 @@ def test_what_is_not_modelled_is_told_with_its_share(mystery: Path, tmp_path: Pa
         ((), "the sizes of input 'image' (batch x 3 x 16 x 16) are open: say which to use, such as --dim batch=1"),
         (("--dim", "batch"), "--dim 'batch' is not NAME=VALUE: give one such as --dim input=1"),
         (("--dim", "batch=1", "--dim", "batch=2"), "--dim is given twice for 'batch': give it once"),
-        (("--dim", "batch=one"), "size 'one' is no whole number"),
+        (("--dim", "batch=one"), "--dim batch=one: size 'one' is no whole number"),
         (("--dim", "batch=99999999999"), "size 99999999999 is too large: give one of at most 10 digits"),
         (
             ("--shape", "image=1x3x"),
-            "size '' is no whole number: write sizes such as 224, and shapes such as 1x3x224x224",
+            "--shape image=1x3x: size '' is no whole number: write sizes such as 224, and shapes such as 1x3x224x224",
         ),
         (("--value", "image=many"), "--value 'many' is no number"),
         (("--dim", "batch=0"), "Conv 'a' has nothing to multiply: 'image' is [0, 3, 16, 16], which is empty"),

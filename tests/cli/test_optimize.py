@@ -8,6 +8,7 @@ import pytest
 import fadiff as api
 from cli.command import answer, fadiff, refusal, write
 from fadiff.cli.live import LiveDisplay
+from fadiff.cli.optimize import reasons_table
 from fadiff.cost import evaluate, load_schedule
 from fadiff.search.driver import Incumbent, OutOfTimeError, Status
 from fadiff.search.objective import EDP, LATENCY
@@ -275,3 +276,17 @@ def test_an_objective_may_be_a_formula(files, tmp_path: Path):
     assert "above the best there is (ed2p)." in " ".join(
         fadiff("optimize", *files, "--objective", "ed2p").stdout.split()
     )
+
+
+def test_a_reason_of_many_tensors_is_told_once():
+    often = [
+        {"source": f"a{i}", "target": f"b{i}", "cause": "not searched", "detail": "nothing forbids it"}
+        for i in range(9)
+    ]
+    few = [{"source": f"c{i}", "target": f"d{i}", "cause": "repeat", "detail": "1 and 2 times"} for i in range(3)]
+    rows = list(zip(*(column.cells for column in reasons_table([*often[:4], *few, *often[4:]]).columns), strict=True))
+    assert rows == [
+        ("a0", "b0", "not searched", "nothing forbids it"),
+        ("8 others", "", "not searched", "the same"),
+        *((f"c{i}", f"d{i}", "repeat", "1 and 2 times") for i in range(3)),
+    ]

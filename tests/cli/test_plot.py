@@ -64,6 +64,7 @@ def test_plotting_twice_writes_the_same_bytes(desk: Path, tmp_path: Path):
         (("-f", "convergence", "-o", "out"), "needs a trace"),
         (("-o", "not/there"), "its folder not does not exist: create it"),
         (("-f", "energy", "-o", "not/there.png"), "its folder not does not exist: create it"),
+        (("-o", "all.jpg"), "figures are written as png, svg, pdf: end its name so, or name a folder"),
         (("-o", "taken.txt"), "figures are written as png, svg, pdf"),
         (("--trace", "missing.json", "-o", "out"), "there is no such file"),
     ],

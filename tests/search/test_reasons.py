@@ -190,7 +190,7 @@ def test_no_gain_where_fusion_would_cost_more():
     workload = network(mac("a", "K16 C16 P8 Q8"), mac("b", "K16 C16 P8 Q8", "a"))
     machine = sized(GEMMINI, scratchpad=400, cols=2, rows=2)
     schedule = remapped(evaluate(greedy(workload, machine)), machine).schedule
-    ((cause, detail, missing, merger),) = verdicts(evaluate(schedule), "edp").values()
+    ((cause, detail, missing, merger, _),) = verdicts(evaluate(schedule), "edp").values()
     assert cause == "no gain"
     assert detail.startswith("fused, the edp would be about ")
     assert detail.endswith(" higher")

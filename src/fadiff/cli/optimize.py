@@ -50,6 +50,8 @@ PROVEN_GAP = 1e-3
 """A schedule whose bound is so near is proven well enough."""
 PROOF_WALKS = 300
 """Walks through each kind of layer after which a proof ends; `fadiff bound` goes on."""
+MOST_OF_A_REASON = 3
+"""Tensors of one reason that are listed each: of more only the first, and how many others there are."""
 STOPPED = {
     "done": "The search ran to its end.",
     "budget": "The budget ended the search: {left_out}.",
@@ -235,7 +237,7 @@ def optimize(
     if costs.fused_groups:
         out.print(groups_table(costs))
     if reasons:
-        out.print(_reasons_table(reasons))
+        out.print(reasons_table(reasons))
     print_asked(out, asked_of_it, counts)
     if gap_within is not None:
         out.print(f"Within the limits it is at most {percent(gap_within)} above the best there is ({wanted.name}).")
@@ -306,11 +308,17 @@ def _comparison(best: Evaluation, unfused: Evaluation, greedy: Evaluation) -> Ta
     return made
 
 
-def _reasons_table(reasons: list[dict[str, str]]) -> Table:
-    """What keeps groups from growing."""
+def reasons_table(reasons: list[dict[str, str]]) -> Table:
+    """What keeps groups from growing; one reason of many tensors is told once."""
     made = table("Tensors that leave the chip, and why", ("from", "to", "cause", "detail"), wide=4)
+    alike: dict[tuple[str, str], list[dict[str, str]]] = {}
     for reason in reasons:
-        made.add_row(reason["source"], reason["target"], reason["cause"], reason["detail"])
+        alike.setdefault((reason["cause"], reason["detail"]), []).append(reason)
+    for (cause, detail), mine in alike.items():
+        for reason in mine if len(mine) <= MOST_OF_A_REASON else mine[:1]:
+            made.add_row(reason["source"], reason["target"], cause, detail)
+        if len(mine) > MOST_OF_A_REASON:
+            made.add_row(f"{len(mine) - 1} others", "", cause, "the same")
     return made
 
 

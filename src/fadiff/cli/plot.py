@@ -14,6 +14,9 @@ from fadiff.errors import FadiffError
 from fadiff.files import write_bytes
 from fadiff.schedule.naming import short_named
 
+OTHER_FORMATS = ("bmp", "gif", "jpg", "jpeg", "tif", "tiff", "webp", "eps", "ps")
+"""Formats of pictures that are not written: a name that ends so is not meant for a folder."""
+
 
 def plot(
     file: File,
@@ -91,7 +94,7 @@ def _paths(output: Path, names: list[str], form: str | None, formats: tuple[str,
         if form is not None and form != suffix:
             raise FadiffError(f"{output}: its name asks for {suffix}, --format for {form}: leave --format away")
         return {names[0]: output}
-    if output.exists() and not output.is_dir():
+    if not output.is_dir() and (output.exists() or suffix in OTHER_FORMATS):
         raise FadiffError(f"{output}: figures are written as {', '.join(formats)}: end its name so, or name a folder")
     form = form or "png"
     if form not in formats:

@@ -49,8 +49,11 @@ class Sizes(NamedTuple):
 def read_sizes(shapes: list[str] | None, dims: list[str] | None, values: list[str] | None) -> Sizes:
     """The options `--shape`, `--dim` and `--value`, checked."""
     return Sizes(
-        {name: tuple(map(_size, sizes.split("x"))) for name, sizes in _pairs("--shape", shapes)},
-        {name: _size(size) for name, size in _pairs("--dim", dims)},
+        {
+            name: tuple(_size(f"--shape {name}={sizes}", size) for size in sizes.split("x"))
+            for name, sizes in _pairs("--shape", shapes)
+        },
+        {name: _size(f"--dim {name}={size}", size) for name, size in _pairs("--dim", dims)},
         {name: _number(value) for name, value in _pairs("--value", values)},
     )
 
@@ -67,11 +70,12 @@ def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
     return list(pairs.items())
 
 
-def _size(text: str) -> int:
+def _size(given: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
-        raise FadiffError(f"size {text!r} is no whole number: write sizes such as 224, and shapes such as 1x3x224x224")
+        told = "write sizes such as 224, and shapes such as 1x3x224x224"
+        raise FadiffError(f"{given}: size {text!r} is no whole number: {told}")
     if len(text) > MOST_DIGITS:
-        raise FadiffError(f"size {text} is too large: give one of at most {MOST_DIGITS} digits")
+        raise FadiffError(f"{given}: size {text} is too large: give one of at most {MOST_DIGITS} digits")
     return int(text)
 
 

@@ -120,9 +120,9 @@ def optimize(
         raise FadiffError(f"restarts is {restarts}: it is at least 1")
     if restarts is not None and restarts > (most := MOST_RESTARTS.get(method, restarts)):
         raise FadiffError(f"restarts is {restarts}: method {method!r} runs all at once, and at most {most}")
-    if not min(limits) > 0:
-        told = f"{limits.energy_pj * 1e-6:g} uJ and {limits.cycles:g} cycles"
-        raise FadiffError(f"the limits are {told}: they must be positive")
+    for what, limit, unit in (("energy", limits.energy_pj * 1e-6, "uJ"), ("latency", limits.cycles, "cycles")):
+        if not limit > 0:
+            raise FadiffError(f"the {what} is limited to {limit:g} {unit}: the limit must be positive")
     if limits != Limits() and ALIASES.get(method, method) not in PROVEN_METHODS:
         raise FadiffError(f"method {method!r} keeps no limits: use one of {', '.join(sorted(PROVEN_METHODS))}")
     if objective.charges and ALIASES.get(method, method) not in CHARGED_METHODS:

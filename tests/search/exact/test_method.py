@@ -229,7 +229,7 @@ def test_limits_that_nothing_keeps_are_told():
         optimize(workload, machine, limits=Limits(energy_pj=1e6))
     with pytest.raises(FadiffError, match="method 'random' keeps no limits: use one of exact, joint"):
         optimize(workload, machine, method="random", limits=Limits(cycles=10.0))
-    with pytest.raises(FadiffError, match="they must be positive"):
+    with pytest.raises(FadiffError, match="the limit must be positive"):
         optimize(workload, machine, limits=Limits(cycles=0.0))
 
 

@@ -79,8 +79,8 @@ def _check_names(
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
-            there = ", ".join(sorted(known)) or "none"
-            raise ImportFailure(f"the model has no {what} {name!r}{hint}: those it has are {there}")
+            there = f"those it has are {', '.join(sorted(known))}" if known else f"no {what} of it is open"
+            raise ImportFailure(f"the model has no {what} {name!r}{hint}: {there}")
 
 
 def _unknown(declared: Mapping[str, list[int | str] | None], known: Sizes, given: set[str]) -> ImportFailure:
