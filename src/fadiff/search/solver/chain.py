@@ -80,7 +80,6 @@ class Chain:
         self.flows = flows
         self.asked = asked
         self.grouped = grouped
-        self.tile = tile
         self.nodes = flows.machine.nodes
         self.structure = flows.structure
         self.lanes = flows.lanes
@@ -89,6 +88,11 @@ class Chain:
         self.prices = prices
         self.enough = enough
         self.rows = self._rows(tile)
+        self.tile = [
+            (max(at.low[0], cells.low[0]), min(at.high[-1], cells.high[-1]))
+            for at, cells in zip(tile, self.rows[0], strict=True)
+        ]
+        """By dim: from which extent to which it may be in one shared iteration."""
         self._prices: dict[tuple[Flow, int, bool, tuple[Cells, ...]], Lattice | float] = {}
 
     def _rows(self, tile: Sequence[Cells]) -> list[tuple[Cells, ...]]:
@@ -218,7 +222,7 @@ class Chain:
             return least, int(min(most, size))
         if not self.grouped:
             return fewest_trips(size, least) if d in ALONE_CUTS else least, int(min(most, size))
-        fewest, shared = ceil(size / self.tile[d].high[-1]), ceil(size / self.tile[d].low[0])
+        shared, fewest = (ceil(size / extent) for extent in self.tile[d])
         return -(-least // shared), int(min(most, size * fewest) // fewest)
 
     def _grown(self, way: Way, dims: Iterable[int], node: int) -> Way:

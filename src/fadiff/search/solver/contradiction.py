@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule.constraints import Constraints
+    from fadiff.search.solver.parts import Tile
     from fadiff.workload import Workload
 
 WEIGHTS = (1.0, 0.0)
@@ -57,13 +58,19 @@ def contradiction(
     modes = Modes(links, possible, exact_factors=exact_factors, given=asked.given)
     rows = np.array([row_of((mode.place, mode.tile)) for mode in modes.modes], dtype=np.float64)
     touched = [asked.touches(i) for i in range(len(workload.layers))]
+    barren: dict[tuple[int, int, Tile], bool] = {}
+    for mode in modes.modes:
+        bound, key = kind_of[mode.layer].bound, (id(kind_of[mode.layer]), mode.place, mode.tile)
+        if touched[mode.layer] and isinstance(bound, LayerBound) and key not in barren:
+            barren[key] = bound.barren((mode.place, mode.tile))
+    empty = [barren.get((id(kind_of[mode.layer]), mode.place, mode.tile), False) for mode in modes.modes]
     walked = 0
     while True:
-        there = np.ones(len(modes.modes), dtype=bool)
+        there = ~np.array(empty, dtype=bool)
         for i, layer in enumerate(workload.layers):
             mine = modes.owner == i
             if mine.any():
-                there[mine] = kind_of[i].bound.least(WEIGHTS, rows[mine]) < inf
+                there[mine] &= kind_of[i].bound.least(WEIGHTS, rows[mine]) < inf
             if not there[mine].any():
                 return f"layer {layer.name!r} fits {machine.name} in no way that keeps what is asked of it"
         share = modes.shares(there)

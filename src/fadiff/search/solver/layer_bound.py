@@ -143,6 +143,19 @@ class LayerBound:
         lowest = int(value.argmin())
         return lowest if value[lowest] < inf else None
 
+    def barren(self, wanted: Wanted) -> bool:
+        """Whether it is certain at once that no mapping has tiles of interest, whatever its lanes."""
+        number, tile = wanted
+        part = next(part for part in self._whole() if part.place == number)
+        ends = {(0, d): part.grid.cells[0][d].within(at.low[0], at.high[-1]) for d, at in enumerate(tile)}
+        part = replace(part, tile=tile, grid=part.grid.replaced(ends))
+        prices = self._prices(part, (1.0, 0.0), part.shares)
+        if prices.room.min() < -SLACK_BYTES or not self._meets(part):
+            return True
+        self.passes += 1
+        way = self._chain(part, prices).cheapest()
+        return way is None or float(way.values.min()) == inf
+
     def lift(self, weights: Weights, wanted: Wanted, enough: float, passes: int) -> bool:
         """Look at mappings with tiles of interest until none costs less than enough, or for so many walks; whether
         there was anything to look at."""
@@ -205,9 +218,11 @@ class LayerBound:
             return grid
         ends = self.asked.ends
         found: dict[tuple[int, int], Cells] = {}
-        for node in range(1, len(grid.cells)):
+        for node in range(len(grid.cells)):
             for d, size in enumerate(self.layer.dims):
                 least, most = ends.least_held[node, d, 0], ends.most_held[node, d, 0]
+                # A factor is at most the extent that it leads to.
+                least = max(least, *ends.least[max(1, node) :, d, 0].tolist())
                 least = max(least, ceil(size / ends.most[0, d, 0]) if node == 1 else 1)
                 found[node, d] = grid.cells[node][d].within(least, most)
         return grid.replaced(found)
@@ -238,11 +253,10 @@ class LayerBound:
         prices = self._prices(part, weights, part.shares)
         if prices.room.min() < -SLACK_BYTES or (prices.keeps and not self._flows(part).may_stay(prices)):
             return inf, ()
-        if not all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True)):
+        if not self._meets(part):
             return inf, ()
         self.passes += 1
-        grouped = self.places[part.place].grouped
-        chain = Chain(self._flows(part), part.grid, prices, part.tile, enough, self.asked, grouped=grouped)
+        chain = self._chain(part, prices, enough)
         way = chain.cheapest()
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, [(part, enough)]
@@ -269,6 +283,14 @@ class LayerBound:
         if wide:
             return value, [(finer, value)]
         return value, split_tile(part, way, 1.0, enough) or self._split_lanes(part, 1.0)
+
+    def _meets(self, part: Part) -> bool:
+        """Whether the extents of a part's grid make tiles that are in it."""
+        return all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True))
+
+    def _chain(self, part: Part, prices: Prices, enough: float = inf) -> Chain:
+        grouped = self.places[part.place].grouped
+        return Chain(self._flows(part), part.grid, prices, part.tile, enough, self.asked, grouped=grouped)
 
     def _remember(self, part: Part, seen: Seen, weights: Weights) -> None:
         cost = weights[0] * seen.energy_pj + weights[1] * self._time(seen.terms)
