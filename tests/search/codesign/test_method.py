@@ -1,6 +1,7 @@
 """Co-design as a whole, on a space small enough to try every machine."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import inf, log
@@ -16,10 +17,10 @@ from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.codesign import CodesignSettings, Design, Question, codesign, method
 from fadiff.search.codesign.rows import Rows
-from fadiff.search.driver import Result
+from fadiff.search.driver import Result, Status
 from fadiff.search.optimize import optimize
 from fadiff.workload import Workload
-from search.codesign.tiny import FREE, ONE, SPACE, asked
+from search.codesign.tiny import FREE, ONE, SPACE, TOY, asked
 
 PATIENT = CodesignSettings(budget_seconds=600, proposals="climb", method="greedy")
 AREA_MM2 = 0.03
@@ -44,6 +45,11 @@ def test_of_a_small_space_it_finds_the_best_machine_there_is(design: Design):
             least = min(least, question.score(machine, (evaluate(greedy(ONE, machine)),)))
     assert design.best.score <= least + 1e-6
     assert len(design.rows) < 27 + 2
+
+
+def test_where_there_is_time_a_climb_that_has_ended_begins_anew_elsewhere(design: Design):
+    first = next(i for i, row in enumerate(design.rows) if row.origin == "start")
+    assert design.rows[first].values not in [row.values for row in design.rows[:first]]
 
 
 def test_the_best_machine_keeps_to_the_area_and_its_schedule_is_legal(design: Design):
@@ -157,3 +163,22 @@ def test_a_price_is_a_sentence():
         "1 KB more scratchpad.bytes buys 3.10% EDP for 0.40% area",
         "1 KB less scratchpad.bytes costs 5.00% energy and saves 1.00% area, after a search of 9 s",
     ]
+
+
+def test_a_derived_machine_is_scored_without_fusion(monkeypatch: pytest.MonkeyPatch):
+    searched = list[Machine]()
+
+    def watched(workload: Workload, machine: Machine, **rest: object) -> Result:
+        searched.append(machine)
+        return optimize(workload, machine, method="greedy")
+
+    def nothing(*_: object, **__: object) -> Iterator[Status]:
+        return iter(())
+
+    monkeypatch.setattr(method, "optimize", watched)
+    monkeypatch.setattr(method, "descend", nothing)
+    found = codesign(Question((TOY,), SPACE, AREA_MM2), replace(PATIENT, budget_seconds=30, proposals="derived"))
+    assert all(machine.fused_in() is None for machine in searched)
+    assert found.machine.fused_in() is not None
+    assert found.evaluations[0].schedule.machine == found.machine
+    assert {row.origin for row in found.rows} <= {"proposed", "shrink", "full", "price"}

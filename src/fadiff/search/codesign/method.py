@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 IDLE_ASKS = 30
 """So many machines in a row that are known already end a sampler, or the starts of climbs."""
-CLIMBING = ("descent", "climb")
-"""Proposals that are climbed from."""
 SMALLER = (0.5, 0.25)
 """Classes of area below the one that is asked for, each with a machine of its own among the first ones."""
 FULL = "full"
@@ -236,7 +234,7 @@ class _Search:
         if self.rows.best is None:
             return
         yield self.rows.best.values
-        if self.settings.proposals in CLIMBING:
+        if self.settings.climbs:
             yield from [
                 row.values for row in sorted(self.rows.rows, key=lambda row: row.score) if row.origin == "proposed"
             ]
@@ -245,7 +243,7 @@ class _Search:
     def _climb_from(self, here: Row, climbed: set[Values]) -> Iterator[tuple[Status, str]]:
         """Shrink a machine and go to neighbours that are better, with shorter and shorter strides, up to a machine that
         was climbed before."""
-        strides = list(STRIDES) if self.settings.proposals in CLIMBING else [None]
+        strides = list(STRIDES) if self.settings.climbs else [None]
         while strides and not self.spent(CLIMB_SHARE):
             climbed.add(here.values)
             there = yield from self._step(here, strides[0])

@@ -98,9 +98,8 @@ def bayesian(question: Question, seed: int) -> Sampler:
             model = Surrogate(np.array(points), np.array(scores), FIT_ITERATIONS, seed, model)
             best = np.array(points)[np.argsort(scores, kind="stable")[:PARENTS]]
             around = best[random.integers(len(best), size=AROUND)] + SPREAD * random.normal(size=(AROUND, dims))
-            tried = np.array(
-                [cube.snapped(u) for u in np.concatenate([random.random((DRAWN, dims)), around]).clip(0, 1)]
-            )
+            drawn = np.concatenate([random.random((DRAWN, dims)), around]).clip(0, 1)
+            tried = np.array([cube.snapped(u) for u in drawn])
             gains = model.log_expected_improvement(tried, min(scores))
             ranked = (tried[i].tolist() for i in np.argsort(-gains, kind="stable")[:PROMISING])
             new = next((u for u in ranked if cube.machine(u) not in known), None)

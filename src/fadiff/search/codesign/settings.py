@@ -64,6 +64,11 @@ class CodesignSettings:
         return self.proposals == "derived"
 
     @property
+    def climbs(self) -> bool:
+        """Whether neighbours of the best machines are tried."""
+        return self.proposals in ("descent", "climb")
+
+    @property
     def descends(self) -> bool:
         """Whether mappings descend."""
         return self.proposals in ("descent", "derived")

@@ -243,12 +243,13 @@ def pull(
 
     def total_loss(relaxed: Relaxed, machine: MachineArrays) -> tuple[Array, tuple[Seen, Any]]:
         priced = replace(problem, machine=machine) if of_machine else problem
-        scene, more, told = set_scene(priced, settings, relaxed, integers, chosen, known), 0.0, None
-        if derive is not None:
-            needed, more, told = derive(scene)
-            scene = scene._replace(problem=replace(problem, machine=needed))
+        scene = set_scene(priced, settings, relaxed, integers, chosen, known)
+        found = None if derive is None else derive(scene)
+        if found is not None:
+            scene = scene._replace(problem=replace(problem, machine=found.machine))
         seen = look(scene, settings.objective.charges)
-        return jnp.sum(loss(seen, settings, now) + more), (seen, told)
+        total = jnp.sum(loss(seen, settings, now))
+        return (total, (seen, None)) if found is None else (total + jnp.sum(found.loss), (seen, found.told))
 
     relaxing = partial(relax, problem, settings, noise=scaled, tau=now.tau)
     relaxed, back, integers = cast("tuple[Relaxed, Any, Integers]", jax.vjp(relaxing, state.params, has_aux=True))
