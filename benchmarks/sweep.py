@@ -28,10 +28,12 @@ from fadiff.hardware import machine_to_json
 from fadiff.hardware.variants import read_variant
 
 BASE = "gemmini-large"
-SCRATCHPAD, ACCUMULATOR = "scratchpad.bytes", "accumulator.bytes"
+SCRATCHPAD, ACCUMULATOR = "l2", "l1"
 ACCUMULATORS_KB = (32, 64, 96, 128)
 SEARCH = (
-    "import sys, fadiff; found = fadiff.optimize(*sys.argv[1:3]); fadiff.save_schedule(sys.argv[3], found.schedule)"
+    "import sys, fadiff; from fadiff.search.optimize import parse_duration; "
+    "found = fadiff.optimize(*sys.argv[1:3], budget_seconds=parse_duration(sys.argv[4])); "
+    "fadiff.save_schedule(sys.argv[3], found.schedule)"
 )
 
 
@@ -48,35 +50,35 @@ def sample(count: int, of: int) -> list[int]:
     return np.linspace(0, of - 1, count + 2).round().astype(int)[1:-1].tolist()
 
 
-def measure(network: str, sizes_kb: list[int], singles: int, alone: int) -> dict[str, object]:
+def measure(network: str, sizes_kb: list[int], singles: int, alone: int, budget: str) -> dict[str, object]:
     """Cells a minute of a sweep, of the command, and of the search alone, how long a cell keeps a core busy, and what
     is found."""
     cells = [{SCRATCHPAD: f"{a} KB", ACCUMULATOR: f"{b} KB"} for a, b in product(sizes_kb, ACCUMULATORS_KB)]
     grid = {key: list(dict.fromkeys(cell[key] for cell in cells)) for key in cells[0]}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plan = {"networks": [network], "machines": [{"base": BASE, "set": grid}]}
+        plan = {"networks": [network], "machines": [{"base": BASE, "set": grid}], "budget": budget}
         (folder / "plan.json").write_text(json.dumps(plan))
         swept = timed("-m", "fadiff_command", "sweep", folder / "plan.json", "-o", folder / "out") / len(cells)
         with (folder / "out" / "sweep.csv").open() as file:
             swept_edp = [float(row["edp_uj_cycles"]) for row in csv.DictReader(file)]
 
-        def single(i: int, command: tuple[str, ...], *before: str) -> NDArray[np.float64]:
-            machine = folder / f"{i}.json"
-            machine.write_text(json.dumps(machine_to_json(read_variant(BASE, cells[i]).machine)))
-            return timed(*command, network, *before, machine, *(["-o"] if before else []), folder / "best.json")
+        def machine_of(i: int) -> Path:
+            path = folder / f"{i}.json"
+            path.write_text(json.dumps(machine_to_json(read_variant(BASE, cells[i]).machine)))
+            return path
 
-        seconds: dict[str, list[NDArray[np.float64]]] = {"sweep": [swept]}
-        seconds["fadiff optimize"] = [
-            single(i, ("-m", "fadiff_command", "optimize"), "-H") for i in sample(singles, len(cells))
-        ]
-        seconds["search alone"], ratios = [], dict[str, float]()
+        best = folder / "best.json"
+        command = ("-m", "fadiff_command", "optimize", network, "-o", best, "--budget", budget, "-H")
+        seconds = {"sweep": [swept], "search alone": list[NDArray[np.float64]]()}
+        seconds["fadiff optimize"] = [timed(*command, machine_of(i)) for i in sample(singles, len(cells))]
+        ratios: dict[str, float] = {}
         for i in sample(alone, len(cells)):
-            seconds["search alone"].append(single(i, ("-c", SEARCH)))
-            found = evaluate(load_schedule(folder / "best.json")).edp_uj_cycles
+            seconds["search alone"].append(timed("-c", SEARCH, network, machine_of(i), best, budget))
+            found = evaluate(load_schedule(best)).edp_uj_cycles
             ratios[" ".join(cells[i].values())] = round(swept_edp[i] / found, 5)
     found: dict[str, object] = {"cores": len(os.sched_getaffinity(0)), "machines": len(cells), "network": network}
-    for name, of_cells in seconds.items():
+    for name, of_cells in ((name, each) for name, each in seconds.items() if each):
         of_clock, of_core = np.mean(of_cells, axis=0).tolist()
         found[f"{name}: cells a minute"] = round(60 / of_clock, 2)
         found[f"{name}: core seconds a cell"] = round(of_core, 2)
@@ -99,11 +101,12 @@ def main() -> None:
     parser.add_argument("--network", default="resnet18")
     parser.add_argument("--singles", type=int, default=3)
     parser.add_argument("--alone", type=int, default=6)
+    parser.add_argument("--budget", default="60s", help="of a cell; more where other work shares the cores")
     parser.add_argument("--json", type=Path)
     told = parser.parse_args()
     count = told.machines // len(ACCUMULATORS_KB)
     sizes_kb = np.linspace(told.smallest, told.largest, count).round().astype(int).tolist()
-    found = measure(told.network, sizes_kb, told.singles, told.alone)
+    found = measure(told.network, sizes_kb, told.singles, told.alone, told.budget)
     print(json.dumps(found, indent=1))
     if told.json:
         told.json.write_text(json.dumps(found, indent=1) + "\n")
