@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fadiff import load_schedule
+from fadiff import Machine, load_schedule, optimize
 from fadiff.errors import FadiffError
+from fadiff.sweeps import cell as cell_module
 from fadiff.sweeps import folder as module
 from fadiff.sweeps.cell import Found, search_cell
 from fadiff.sweeps.folder import sweep
@@ -100,6 +101,42 @@ def test_a_cell_that_fails_is_a_row_and_is_tried_again(plan: dict[str, Any], tmp
     rows = sweep(plan, tmp_path / "out", again)
     assert again.done == ["gemmini-large", "gemmini-small:scratchpad.bytes=2KB"]
     assert not any(row["error"] for row in rows)
+
+
+class Backwards(Counting):
+    """Does the last job first."""
+
+    def each(self, todo, work, kin, began, lesson) -> Iterator[tuple[Any, Any]]:
+        return super().each(todo[::-1], work, kin, began, lesson)
+
+
+def test_cells_that_learn_find_the_same_in_any_order_and_after_an_interrupt(plan: dict[str, Any], tmp_path: Path):
+    plan |= {"methods": "exact", "machines": plan["machines"][1]}
+    rows = sweep(plan, tmp_path / "forth", Counting([]))
+    middle = "gemmini-small:scratchpad.bytes=2KB"
+    assert [row["learned_from"] for row in rows] == [middle, "", middle]
+    cell_module._pioneered.cache_clear()
+    with pytest.raises(KeyboardInterrupt):
+        sweep(plan, tmp_path / "back", Backwards([], lambda c: KeyboardInterrupt() if "1KB" in c.machine else None))
+    cell_module._pioneered.cache_clear()
+    assert len(sweep(plan, tmp_path / "back", Backwards([]))) == 3
+    for row in rows:
+        assert (tmp_path / "forth" / row["schedule"]).read_bytes() == (tmp_path / "back" / row["schedule"]).read_bytes()
+
+
+def test_where_the_pioneer_fails_the_others_search_on_their_own(
+    plan: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(workload: object, hardware: Machine, **told: object) -> object:
+        if "2KB" in hardware.name:
+            raise FadiffError("it will not do")
+        return optimize(workload, hardware, **told | {"method": "greedy"})
+
+    monkeypatch.setattr(cell_module, "optimize", fails)
+    cell_module._pioneered.cache_clear()
+    rows = sweep(plan | {"methods": "exact", "machines": plan["machines"][1]}, tmp_path / "out")
+    assert [row["error"] for row in rows] == ["", "it will not do", ""]
+    assert [row["learned_from"] for row in rows] == ["", "", ""]
 
 
 def test_a_longer_plan_goes_on_and_a_shorter_one_throws_nothing_away(plan: dict[str, Any], tmp_path: Path):

@@ -90,10 +90,14 @@ def recalled(learned: Learned, task: Task, conditions: Sequence[Condition], weig
     rows = task.rows(known, [task.all_room] * len(known), weights)
     each = np.repeat(np.arange(len(known)), sizes)
     tried = [np.concatenate(parts, axis=-1) for parts in zip(*((m.factors, m.order) for m in menus), strict=True)]
+
+    def of_each(values: Array) -> Array:
+        return values[..., each]
+
     found = price(
         task.structure,
         task.space.orders,
-        jax.tree.map(lambda values: values[..., each], rows),
+        jax.tree.map(of_each, rows),
         cast("Array", tried[0].astype(task.dtype)),
         cast("Array", tried[1].astype(np.int32)),
         task.numbers,
