@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,8 @@ SAFE = 1e-9
 MOST_CUTS = 12
 FEW_CUTS = 4
 """Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
-MOST_COUNTS = 128
-"""Boxes of lanes of which counts are remembered."""
+MOST_CLOSINGS = 256
+"""Boxes of lanes of which it is remembered how often flows pass."""
 SLACK_BYTES = 1e-6
 """Bytes that rounding may take from a memory."""
 NEAR = 1e-3
@@ -85,10 +85,15 @@ class LayerBound:
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     """Chains whose extents are known, as they were found."""
     _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
-    _counts: dict[tuple[int, frozenset[int]], Counts] = field(
-        default_factory=dict[tuple[int, "frozenset[int]"], Counts]
+    _closings: dict[tuple[bytes, frozenset[int]], Closing] = field(
+        default_factory=dict[tuple[bytes, "frozenset[int]"], Closing]
     )
     """Of lanes, and the dims of which a tile may end anywhere."""
+
+    @cached_property
+    def numbers(self) -> dict[Place, int]:
+        """The numbers of its places."""
+        return {place: number for number, place in enumerate(self.places)}
 
     def at(self, weights: Weights, enough: float = inf, passes: int = 100) -> float:
         """A lower bound of energy and cycles, weighed, of one run of the layer in any place.
@@ -207,14 +212,14 @@ class LayerBound:
 
     def _flows(self, part: Part) -> Closing:
         cut = self.places[part.place].cut | {G, N, P, Q}
-        # The lanes are remembered with the counts, so that no others get their number.
-        key = id(part.lanes), cut
-        if key not in self._counts:
-            if len(self._counts) >= MOST_COUNTS:
-                self._counts.clear()
+        key = part.lanes.key, cut
+        if key not in self._closings:
+            if len(self._closings) >= MOST_CLOSINGS:
+                self._closings.clear()
             ends = [inf if self.exact else 1 if d in cut else size for d, size in enumerate(self.layer.dims)]
-            self._counts[key] = Counts(self.layer, self.machine, part.lanes, ends)
-        return Closing(self.layer, self.machine, self._counts[key])
+            counts = Counts(self.layer, self.machine, part.lanes, ends)
+            self._closings[key] = Closing(self.layer, self.machine, counts)
+        return self._closings[key]
 
     def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import copysign, exp, inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from fadiff.cost import Evaluation
     from fadiff.schedule import Schedule
     from fadiff.search.objective import Weights
-    from fadiff.search.solver.parts import Rows, Tile
+    from fadiff.search.solver.parts import Rows, Tile, Wanted
 
 FIRST_LOSS = 0.01
 FIRST_SHARE = 0.6
@@ -90,13 +89,12 @@ MOST_BOXES = 96
 """Boxes of trips that are told apart."""
 
 
-@dataclass
-class _Kind:
-    """Layers that are the same to the bound."""
+class _Kind(NamedTuple):
+    """Layers of one shape, and what they cost in all places that any of them may have."""
 
     bound: LayerBound | AddBound
-    names: list[str] = field(default_factory=list[str])
-    layers: list[int] = field(default_factory=list[int])
+    names: list[str]
+    layers: list[int]
 
 
 class Told(NamedTuple):
@@ -140,33 +138,26 @@ class Prover:
         links = Links(workload, machine)
         asked = Restrictions(workload, machine, constraints)
         possible = [asked_places(places(links, layer), asked.required, asked.barred) for layer in workload.layers]
-        found: dict[object, _Kind] = {}
-        self.kind_of: list[_Kind] = []
+        shapes: dict[object, list[int]] = {}
         for i, layer in enumerate(workload.layers):
-            mine = tuple(place for _, place in possible[i])
             shape = (layer.kind, layer.dims, layer.stride, layer.dilation, layer.stored, len(layer.inputs))
-            alike = (*shape, machine.vector_operations(layer), repr(mine), asked.of_layer(i))
-            if alike not in found:
-                found[alike] = _Kind(
-                    LayerBound(
-                        layer,
-                        machine,
-                        mine,
-                        binding_term(near, i),
-                        exact_factors,
-                        None if asked.asked is None else asked.asked.of([i]),
-                    )
-                    if layer.is_mac
-                    else AddBound(layer, machine, mine)
-                )
-            found[alike].names.append(layer.name)
-            found[alike].layers.append(i)
-            self.kind_of.append(found[alike])
-        self.kinds = list(found.values())
+            shapes.setdefault((*shape, machine.vector_operations(layer), asked.of_layer(i)), []).append(i)
+        self.kinds: list[_Kind] = []
+        for alike in shapes.values():
+            layer = workload.layers[alike[0]]
+            # What is found out of a place holds of all layers that may be in it.
+            anywhere = tuple(dict.fromkeys(place for i in alike for _, place in possible[i]))
+            if layer.is_mac:
+                ends = None if asked.asked is None else asked.asked.of([alike[0]])
+                one = LayerBound(layer, machine, anywhere, binding_term(near, alike[0]), exact_factors, ends)
+            else:
+                one = AddBound(layer, machine, anywhere)
+            self.kinds.append(_Kind(one, [workload.layers[i].name for i in alike], alike))
+        self.kind_of = {i: kind for kind in self.kinds for i in kind.layers}
         self.exact_factors = exact_factors
         self.among = tuple(str(one) for one in constraints.given if asked.told_by_bound(one) != "no")
         self.modes = Modes(links, possible, exact_factors=exact_factors)
-        self.covers = Covers(self.modes, [kind.bound for kind in self.kind_of])
+        self.covers = Covers(self.modes, [self.kind_of[i].bound for i in range(len(workload.layers))])
         self.lines: dict[Weights, Line] = {}
         self._told: dict[Weights, Told] = {}
         self._asked: tuple[list[Mode], list[_Wanted]] | None = None
@@ -305,11 +296,16 @@ class Prover:
                 by_kind.setdefault(id(self.kind_of[mode.layer]), []).append(i)
             found: list[_Wanted] = []
             for mine in by_kind.values():
-                rows = np.array([row_of((modes[i].place, modes[i].tile)) for i in mine], dtype=np.float64)
+                rows = np.array([row_of(self._asks(modes[i])) for i in mine], dtype=np.float64)
                 rows, number = np.unique(rows, axis=0, return_inverse=True)
                 found.append(_Wanted(self.kind_of[modes[mine[0]].layer].bound, mine, rows, number.ravel()))
             self._asked = modes, found
         return self._asked[1]
+
+    def _asks(self, mode: Mode) -> Wanted:
+        """What a mode asks of the bound of its layer."""
+        _, place = self.modes.places[mode.layer][mode.place]
+        return self.kind_of[mode.layer].bound.numbers[place], mode.tile
 
     def improve(self, weights: Weights, deadline: float, *, groups: bool, stalls: bool = False) -> bool:
         """Look at the modes that layers are in when all agree, or where that brought little, at groups, if they are to
@@ -340,7 +336,7 @@ class Prover:
         """Walk through a layer where a mode is cheapest: until its bound has risen by what is open, no further."""
         bound = self.kind_of[mode.layer].bound
         walked = bound.passes
-        while bound.passes == walked and (part := bound.lowest(weights, (mode.place, mode.tile))) is not None:
+        while bound.passes == walked and (part := bound.lowest(weights, self._asks(mode))) is not None:
             assert isinstance(bound, LayerBound)
             value = bound.known(weights).value[part].item()
             if time.monotonic() > deadline or not bound.look(weights, part, value * (1 + LEAST_STEP) + open_):
@@ -353,7 +349,7 @@ class Prover:
         known: list[tuple[Mode, Tile]] = []
         for mode in active:
             bound = self.kind_of[mode.layer].bound
-            if isinstance(bound, LayerBound) and (part := bound.lowest(weights, (mode.place, mode.tile))) is not None:
+            if isinstance(bound, LayerBound) and (part := bound.lowest(weights, self._asks(mode))) is not None:
                 cheapest = bound.known(weights).parts[part]
                 meant.append((mode, cheapest.tile))
                 if cheapest.settled:
