@@ -59,6 +59,8 @@ SAFE = 1e-9
 MOST_CUTS = 12
 FEW_CUTS = 4
 """Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
+WIDE_LANES = 8.0
+"""Lanes of a dim are walked through at once where they differ by so much at most: one walk tells of many boxes."""
 MOST_CLOSINGS = 256
 """Boxes of lanes of which it is remembered how often flows pass."""
 SLACK_BYTES = 1e-6
@@ -230,7 +232,7 @@ class LayerBound:
     def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Better]:
         """A bound of a part, and the parts to look at in its place, with what is known of each: none where it cannot be
         improved."""
-        if halves := self._split_lanes(part, 2.0):
+        if halves := self._split_lanes(part, WIDE_LANES):
             return 0.0, halves
         prices = self._prices(part, weights, part.shares)
         if prices.room.min() < -SLACK_BYTES or (prices.keeps and not self._flows(part).may_stay(prices)):
@@ -244,6 +246,8 @@ class LayerBound:
             return enough, [(part, enough)]
         if tiles := split_tile(part, way, 2.0, enough):
             return value, tiles
+        if halves := self._split_lanes(part, 2.0):
+            return value, halves
         total = partial(chain.flows.total, chain.closings_on(way))
         terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
         energy_pj = total(self._prices(part, (1.0, 0.0), {}))
