@@ -36,6 +36,11 @@ class AddBound:
     """Nothing has to be walked through."""
     _known: dict[tuple[int, ...], float] = field(default_factory=dict[tuple[int, ...], float])
 
+    @cached_property
+    def numbers(self) -> dict[Place, int]:
+        """The numbers of its places."""
+        return {place: number for number, place in enumerate(self.places)}
+
     def at(self, weights: Weights) -> float:
         """The least of energy and cycles, weighed."""
         return float(self._weighed(weights).min())

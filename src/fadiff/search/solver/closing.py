@@ -104,17 +104,20 @@ class Closing:
         self, flow: Flow, place: int, cells: Sequence[Cells], trips: tuple[int, ...]
     ) -> tuple[Lattice, Lattice]:
         """How often a tensor (or a value of a row and a column of I) passes a keeper: at all its instances, and at its
-        parent. Remembered, since it is the same at all prices."""
+        parent. At single cells it is remembered, since it is the same at all prices and in all places."""
         tensor, keeper = flow
-        key = flow, place, tuple(cells[d] for d in CLOSING_DIMS[tensor]), trips
-        if key not in self._passed:
+        closing = tuple(cells[d] for d in CLOSING_DIMS[tensor])
+        key = flow, place, closing, trips
+        if (found := self._passed.get(key)) is None:
             here, outside = self._repeats(flow, place, cells, trips)
             for image in (0, 1) if tensor == "I" else ():
                 out, kernel = IMAGE_DIMS[image]
                 written, read = self.counts.lines(image, keeper, place, (cells[out], cells[kernel]))
                 here, outside = here * written, outside * read
-            self._passed[key] = np.asarray(here), np.asarray(outside)
-        return self._passed[key]
+            found = np.asarray(here), np.asarray(outside)
+            if all(len(one) == 1 for one in closing):
+                self._passed[key] = found
+        return found
 
     def _repeats(
         self, flow: Flow, place: int, cells: Sequence[Cells], trips: Sequence[int]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.search.restrictions import Restrictions
-from fadiff.search.solver.kinds import kinds_of
+from fadiff.search.solver.kinds import asks, kinds_of
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.modes import Modes
 from fadiff.search.solver.parts import COMPUTING, row_of
@@ -56,14 +56,16 @@ def contradiction(
             return f"no group suits layer {layer.name!r}"
     kind_of = kinds_of(links, asked, possible, lambda _: COMPUTING, exact_factors=exact_factors)
     modes = Modes(links, possible, exact_factors=exact_factors, given=asked.given)
-    rows = np.array([row_of((mode.place, mode.tile)) for mode in modes.modes], dtype=np.float64)
+    wanted = [asks(kind_of, modes, mode) for mode in modes.modes]
+    rows = np.array([row_of(one) for one in wanted], dtype=np.float64)
     touched = [asked.touches(i) for i in range(len(workload.layers))]
     barren: dict[tuple[int, int, Tile], bool] = {}
-    for mode in modes.modes:
-        bound, key = kind_of[mode.layer].bound, (id(kind_of[mode.layer]), mode.place, mode.tile)
+    empty: list[bool] = []
+    for mode, one in zip(modes.modes, wanted, strict=True):
+        bound, key = kind_of[mode.layer].bound, (id(kind_of[mode.layer]), *one)
         if touched[mode.layer] and isinstance(bound, LayerBound) and key not in barren:
-            barren[key] = bound.barren((mode.place, mode.tile))
-    empty = [barren.get((id(kind_of[mode.layer]), mode.place, mode.tile), False) for mode in modes.modes]
+            barren[key] = bound.barren(one)
+        empty.append(barren.get(key, False))
     walked = 0
     while True:
         there = ~np.array(empty, dtype=bool)
@@ -82,7 +84,7 @@ def contradiction(
             bound = kind_of[mode.layer].bound
             if touched[mode.layer] and isinstance(bound, LayerBound) and not stop():
                 passes = bound.passes
-                if bound.lift(WEIGHTS, (mode.place, mode.tile), inf, 1):
+                if bound.lift(WEIGHTS, wanted[number], inf, 1):
                     walked += max(1, bound.passes - passes)
         if walked == before or walked > MOST_WALKS:
             return None

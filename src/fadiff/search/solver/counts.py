@@ -6,7 +6,7 @@ It depends on no prices, and of each dim on its own extents alone, so that it is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,11 @@ class Lanes:
 
     low: Float[np.ndarray, "nodes 8"]
     high: Float[np.ndarray, "nodes 8"]
+
+    @cached_property
+    def key(self) -> bytes:
+        """The same of equal bounds."""
+        return self.low.tobytes() + self.high.tobytes()
 
     def between(self, outer: int, inner: int) -> tuple[Float[np.ndarray, " 8"], Float[np.ndarray, " 8"]]:
         """Least and most lanes of each dim on the axes between two nodes."""

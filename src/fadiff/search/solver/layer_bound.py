@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,10 @@ SAFE = 1e-9
 MOST_CUTS = 12
 FEW_CUTS = 4
 """Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
-MOST_COUNTS = 128
-"""Boxes of lanes of which counts are remembered."""
+WIDE_LANES = 8.0
+"""Lanes of a dim are walked through at once where they differ by so much at most: one walk tells of many boxes."""
+MOST_CLOSINGS = 256
+"""Boxes of lanes of which it is remembered how often flows pass."""
 SLACK_BYTES = 1e-6
 """Bytes that rounding may take from a memory."""
 NEAR = 1e-3
@@ -85,10 +87,15 @@ class LayerBound:
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     """Chains whose extents are known, as they were found."""
     _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
-    _counts: dict[tuple[int, frozenset[int]], Counts] = field(
-        default_factory=dict[tuple[int, "frozenset[int]"], Counts]
+    _closings: dict[tuple[bytes, frozenset[int]], Closing] = field(
+        default_factory=dict[tuple[bytes, "frozenset[int]"], Closing]
     )
     """Of lanes, and the dims of which a tile may end anywhere."""
+
+    @cached_property
+    def numbers(self) -> dict[Place, int]:
+        """The numbers of its places."""
+        return {place: number for number, place in enumerate(self.places)}
 
     def at(self, weights: Weights, enough: float = inf, passes: int = 100) -> float:
         """A lower bound of energy and cycles, weighed, of one run of the layer in any place.
@@ -229,15 +236,15 @@ class LayerBound:
 
     def _flows(self, part: Part) -> Closing:
         cut = self.places[part.place].cut | {G, N, P, Q}
-        # The lanes are remembered with the counts, so that no others get their number.
-        key = id(part.lanes), cut
-        if key not in self._counts:
-            if len(self._counts) >= MOST_COUNTS:
-                self._counts.clear()
+        key = part.lanes.key, cut
+        if key not in self._closings:
+            if len(self._closings) >= MOST_CLOSINGS:
+                self._closings.clear()
             ends = [inf if self.exact else 1 if d in cut else size for d, size in enumerate(self.layer.dims)]
-            self._counts[key] = Counts(self.layer, self.machine, part.lanes, ends)
-        once = () if self.asked is None else self.asked.once
-        return Closing(self.layer, self.machine, self._counts[key], once)
+            counts = Counts(self.layer, self.machine, part.lanes, ends)
+            once = () if self.asked is None else self.asked.once
+            self._closings[key] = Closing(self.layer, self.machine, counts, once)
+        return self._closings[key]
 
     def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""
@@ -248,7 +255,7 @@ class LayerBound:
     def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Better]:
         """A bound of a part, and the parts to look at in its place, with what is known of each: none where it cannot be
         improved."""
-        if halves := self._split_lanes(part, 2.0):
+        if halves := self._split_lanes(part, WIDE_LANES):
             return 0.0, halves
         prices = self._prices(part, weights, part.shares)
         if prices.room.min() < -SLACK_BYTES or (prices.keeps and not self._flows(part).may_stay(prices)):
@@ -262,6 +269,8 @@ class LayerBound:
             return enough, [(part, enough)]
         if tiles := split_tile(part, way, 2.0, enough):
             return value, tiles
+        if halves := self._split_lanes(part, 2.0):
+            return value, halves
         total = partial(chain.flows.total, chain.closings_on(way))
         terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
         energy_pj = total(self._prices(part, (1.0, 0.0), {}))

@@ -26,7 +26,7 @@ from fadiff.search.objective import EDP, Objective
 from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.covers import Covers
-from fadiff.search.solver.kinds import kinds_of
+from fadiff.search.solver.kinds import asks, kinds_of
 from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
 from fadiff.search.solver.modes import Agreed, Mode, Modes
 from fadiff.search.solver.parts import row_of
@@ -276,7 +276,7 @@ class Prover:
                 by_kind.setdefault(id(self.kind_of[mode.layer]), []).append(i)
             found: list[_Wanted] = []
             for mine in by_kind.values():
-                rows = np.array([row_of((modes[i].place, modes[i].tile)) for i in mine], dtype=np.float64)
+                rows = np.array([row_of(asks(self.kind_of, self.modes, modes[i])) for i in mine], dtype=np.float64)
                 rows, number = np.unique(rows, axis=0, return_inverse=True)
                 found.append(_Wanted(self.kind_of[modes[mine[0]].layer].bound, mine, rows, number.ravel()))
             self._asked = modes, found
@@ -311,7 +311,9 @@ class Prover:
         """Walk through a layer where a mode is cheapest: until its bound has risen by what is open, no further."""
         bound = self.kind_of[mode.layer].bound
         walked = bound.passes
-        while bound.passes == walked and (part := bound.lowest(weights, (mode.place, mode.tile))) is not None:
+        while (
+            bound.passes == walked and (part := bound.lowest(weights, asks(self.kind_of, self.modes, mode))) is not None
+        ):
             assert isinstance(bound, LayerBound)
             value = bound.known(weights).value[part].item()
             if time.monotonic() > deadline or not bound.look(weights, part, value * (1 + LEAST_STEP) + open_):
@@ -324,7 +326,10 @@ class Prover:
         known: list[tuple[Mode, Tile]] = []
         for mode in active:
             bound = self.kind_of[mode.layer].bound
-            if isinstance(bound, LayerBound) and (part := bound.lowest(weights, (mode.place, mode.tile))) is not None:
+            if (
+                isinstance(bound, LayerBound)
+                and (part := bound.lowest(weights, asks(self.kind_of, self.modes, mode))) is not None
+            ):
                 cheapest = bound.known(weights).parts[part]
                 meant.append((mode, cheapest.tile))
                 if cheapest.settled:

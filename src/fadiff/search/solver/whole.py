@@ -239,7 +239,8 @@ class Wholes:
         """
         assert self._fuses is not None
         bound, runs = self._bounds[seat.layer], self._workload.layers[seat.layer].repeat
-        wanted = option.place, seat.tile
+        _, place = self._modes.places[seat.layer][option.place]
+        wanted = bound.numbers[place], seat.tile
         taken = {node: bytes_ for node, bytes_ in beside.items() if bytes_} if level else {}
         if level:
             taken[self._fuses] = taken.get(self._fuses, 0.0) + seat.live_bytes
@@ -253,7 +254,6 @@ class Wholes:
         if level:
             key = id(bound), *wanted, option.slides, option.holds, *sorted(taken.items())
             if key not in self._narrow:
-                place = bound.places[option.place]
                 told = replace(place, waiting=(), made=None, slides=option.slides, holds=option.holds)
                 told = replace(told, taken=tuple(sorted(taken.items())))
                 self._narrow[key] = bound.within(weights, wanted, told)
