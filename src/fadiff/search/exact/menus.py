@@ -32,6 +32,8 @@ MOVES_PER_CALL, PAIRS_PER_CALL = 192 * 256, 2**17
 THRIFT = 0.4
 """Each further mapping of a condition may take this share of the room that the one before took."""
 FURTHER_MAPPINGS = 3
+MAPPINGS_ALONE = 8
+"""Mappings of a layer on its own that are kept at most."""
 LITTLE_ROOM = 1 / 32
 """Share of a memory below which a smaller mapping is not worth looking for."""
 
@@ -267,16 +269,20 @@ def climbed_from(
     return _climbed(task, rows, weights, partial(solve, pairs=pairs))
 
 
-def alone(task: Task, conditions: Sequence[Condition], weights: Weights, seed: int, starts: int) -> Menus:
-    """Mappings of each layer on its own, climbed to from many starts; the best two of each that differ in price."""
-    random = np.random.default_rng(seed)
+def alone(
+    task: Task, conditions: Sequence[Condition], weights: Weights, seed: int, starts: int, hints: Hints | None = None
+) -> Menus:
+    """Mappings of each layer on its own, climbed to from many starts and from hints; the best of each that differ in
+    price."""
+    random, hints = np.random.default_rng(seed), hints or {}
     begin = {condition: [full_array(task, condition), pinned(task, condition)][:starts] for condition in conditions}
     for condition, mine in begin.items():
         mine += [scattered(task, condition, random) for _ in range(starts - len(mine))]
+        mine += hints.get(condition.layer, ())
     result = climbed_from(task, begin, weights)
     for condition, menu in result.items():
         _, different = np.unique(weighed(menu, weights), return_index=True)
-        result[condition] = subset(menu, different[:2])
+        result[condition] = subset(menu, different[:MAPPINGS_ALONE])
     # Where not even a full array fits, a start that unrolls nothing does, or the network fits in no way.
     stuck = {condition: smallest(task, condition) for condition, menu in result.items() if not size_of(menu)}
     return result | climbed_from(task, stuck, weights)
@@ -297,13 +303,11 @@ def roomy(
 
     Climbed to from a full array, from a hint or chance, and from all weights at home.
     """
-    fusing = task.fusing
-    assert fusing is not None, "groups need a memory that fuses"
-    random, whole = np.random.default_rng(seed), task.all_room.running[fusing]
+    random = np.random.default_rng(seed)
     rows: list[Row] = []
     for condition in conditions:
         second, *_ = hints.get(condition.layer) or [scattered(task, condition, random)]
-        room = _room(task, condition, fusing, whole)
+        room = room_in_group(task, condition)
         rows += [
             Row(condition, start, room) for start in (full_array(task, condition), second, pinned(task, condition))
         ]
@@ -323,7 +327,7 @@ def thriftier(task: Task, menus: Menus, weights: Weights, seed: int, hints: Hint
             used = menu.running[fusing, weighed(menu, weights).argmin()] if size_of(menu) else 0
             if used > LITTLE_ROOM * whole:
                 second, *_ = hints.get(condition.layer) or [scattered(task, condition, random)]
-                room = _room(task, condition, fusing, THRIFT * float(used))
+                room = room_in_group(task, condition, THRIFT * float(used))
                 rows += [Row(condition, start, room) for start in (full_array(task, condition), second)]
         latest = _climbed(task, rows, weights, climber)
         for condition, menu in latest.items():
@@ -331,11 +335,23 @@ def thriftier(task: Task, menus: Menus, weights: Weights, seed: int, hints: Hint
     return {condition: join(parts) for condition, parts in result.items()}
 
 
-def _room(task: Task, condition: Condition, fusing: int, bytes_here: float) -> Room:
-    """Some of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold them."""
+def improved(task: Task, menus: Menus, weights: Weights) -> Menus:
+    """What the cheapest mapping of each menu climbs to inside its group, with all room there is."""
+    rows = [
+        Row(condition, start_from(menu, int(weighed(menu, weights).argmin())), room_in_group(task, condition))
+        for condition, menu in menus.items()
+        if size_of(menu)
+    ]
+    return _climbed(task, rows, weights, solve)
+
+
+def room_in_group(task: Task, condition: Condition, bytes_here: float = np.inf) -> Room:
+    """So many bytes of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold
+    them."""
     sizes, structure = task.layer(condition).dims, task.machine.structure
+    assert task.fusing is not None, "groups need a memory that fuses"
     halved = structure.keepers("O") if condition.tile[2:4] != (sizes.K, sizes.C) else ()
     memories = zip(structure.memories[1:], task.all_room.running, strict=True)
     room = [size / 2 if node in halved else size for node, size in memories]
-    room[fusing] = min(room[fusing], bytes_here)
+    room[task.fusing] = min(room[task.fusing], bytes_here)
     return Room(tuple(room), tuple(room))
