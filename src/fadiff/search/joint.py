@@ -60,6 +60,7 @@ WITHOUT_FUSION = JointSettings(fuse=False)
 """The same method for layers one by one."""
 
 POLISHES = 3
+"""How often groups are polished, and tried again with the mappings that this finds, at most."""
 FIRST_STARTS = 4
 """Mappings that each layer climbs from before groups are first sought."""
 MOST_RESTARTS_AT_ONCE = 128
@@ -95,26 +96,30 @@ def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:
             return False
         return True
 
+    plan = fuse and parts.enumerate_plans
+    if parts.polish:
+        known.prepare_polish()
     yield from known.map(min(FIRST_STARTS, starts), polished=False)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
-    if fuse and parts.enumerate_plans:
+    if plan:
         yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
-    yield from known.map(starts, polished=False)
+    if starts > FIRST_STARTS:
+        yield from known.map(starts, polished=False)
     if parts.solve:
         yield from known.solve()
-    if fuse and parts.enumerate_plans:
+    if plan:
         yield from known.fuse("fuse")
         yield from known.refine()
-    if parts.polish:
-        for _ in range(POLISHES):
-            yield from unless_late(known.polish())
-            before = known.schedule
-            if fuse and parts.enumerate_plans:
-                yield from known.fuse("fuse")
-            if known.schedule == before:
-                break
+    for _ in range(POLISHES if parts.polish else 0):
+        in_time = yield from unless_late(known.polish())
+        before = known.schedule
+        if not (plan and in_time):
+            break
+        yield from known.fuse("fuse")
+        if known.schedule == before:
+            break
     yield from known.keep_limits()
     if parts.descent is not None:
         yield from unless_late(_rounds(known, replace(parts.descent, fuse=fuse), parts))

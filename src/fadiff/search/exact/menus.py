@@ -13,7 +13,7 @@ import numpy as np
 
 from fadiff.search.exact.climb import Mapped, Rows, climb, price
 from fadiff.search.exact.conditions import Condition, Room, Task
-from fadiff.search.programs import compile_in_time
+from fadiff.search.programs import compile_in_time, compile_soon
 from fadiff.search.restrictions import project
 from fadiff.search.space import divisors, prime_factors, settle
 from fadiff.workload import DIMS
@@ -98,6 +98,22 @@ def starts_of(menu: Menu) -> list[Start]:
     return [start_from(menu, i) for i in range(size_of(menu))]
 
 
+def best_few(menu: Menu, weights: Weights) -> Menu:
+    """The best few mappings that differ in price, the cheapest first."""
+    _, different = np.unique(weighed(menu, weights), return_index=True)
+    return subset(menu, different[:MAPPINGS_ALONE])
+
+
+def key_of(start: Start) -> tuple[bytes, bytes]:
+    """What tells starts apart."""
+    return start.factors.tobytes(), start.order.tobytes()
+
+
+def distinct_starts(starts: Sequence[Start]) -> list[Start]:
+    """The different starts."""
+    return list({key_of(one): one for one in starts}.values())
+
+
 def starts_in(task: Task, schedule: Schedule) -> Hints:
     """The mappings of a schedule as starts, by layer."""
     found: dict[int, list[Start]] = {}
@@ -151,7 +167,7 @@ def solve(task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool = Fa
     finish after different numbers of rounds: after a few, those that still move are gathered into fuller chunks.
     """
     left, current, found = list(range(len(rows))), list(rows), dict[int, Menu]()
-    chunk = max(1, 2 * PAIRS_PER_CALL // task.widths[True] ** 2 if pairs else MOVES_PER_CALL // task.widths[False])
+    chunk = _at_once(task, pairs=pairs)
     while left:
         moving: list[int] = []
         for at in range(0, len(left), chunk):
@@ -171,19 +187,42 @@ def _solve_chunk(
     task: Task, rows: Sequence[Row], size: int, weights: Weights, *, pairs: bool
 ) -> tuple[Menu, Bool[np.ndarray, " rows"]]:
     """One compiled call, and which rows still moved at its end; missing rows repeat the last."""
-    filled = [*rows, *([rows[-1]] * (size - len(rows)))]
-    packed, (factors, order) = stacked(task, filled, weights)
-    moves = task.moves([row.condition for row in filled], pairs=pairs)
-    tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
-    told = (task.structure, task.space.orders, *tried)
-    how = {"pairs": pairs, "alone": task.fusing is None, "charges": task.charges}
-    nodes = len(task.machine.nodes)
-    compile_in_time("polishing" if pairs else "climbing", task.deadline, nodes, climb, *told, **how)
+    told, how = _call(task, [*rows, *([rows[-1]] * (size - len(rows)))], weights, pairs=pairs)
+    compile_in_time("polishing" if pairs else "climbing", task.deadline, len(task.machine.nodes), climb, *told, **how)
     with task.pace[pairs].work(task.deadline):
         found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(climb(*told, **how))
     # Costs and bytes of many layers are added up in 64 bits.
     wide = (values.astype(np.float64) if values.dtype == np.float32 else values for values in found[0])
     return subset(Menu(*wide), slice(len(rows))), found[1][: len(rows)]
+
+
+def _call(
+    task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """What :func:`~fadiff.search.exact.climb.climb` is told of rows."""
+    packed, (factors, order) = stacked(task, rows, weights)
+    moves = task.moves([row.condition for row in rows], pairs=pairs)
+    tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
+    how: dict[str, object] = {"pairs": pairs, "alone": task.fusing is None, "charges": task.charges}
+    return (task.structure, task.space.orders, *tried), how
+
+
+def compile_pairs(task: Task, conditions: Sequence[Condition], weights: Weights) -> None:
+    """Begin to compile climbs by pairs of moves from such conditions, beside what else is done."""
+    mapped = [
+        Row(condition, outermost(task), task.all_room) for condition in conditions if task.layer(condition).is_mac
+    ]
+    if not mapped:
+        return
+    rows = mapped[:1] * _at_once(task, pairs=True)
+    told, how = _call(task, rows, weights, pairs=True)
+    compile_soon(task.deadline, len(task.machine.nodes), climb, *told, **how)
+
+
+def _at_once(task: Task, *, pairs: bool) -> int:
+    """Rows of one call."""
+    width = task.widths[pairs]
+    return max(1, 2 * PAIRS_PER_CALL // width**2 if pairs else MOVES_PER_CALL // width)
 
 
 def outermost(task: Task) -> Start:
@@ -280,9 +319,7 @@ def alone(
         mine += [scattered(task, condition, random) for _ in range(starts - len(mine))]
         mine += hints.get(condition.layer, ())
     result = climbed_from(task, begin, weights)
-    for condition, menu in result.items():
-        _, different = np.unique(weighed(menu, weights), return_index=True)
-        result[condition] = subset(menu, different[:MAPPINGS_ALONE])
+    result = {condition: best_few(menu, weights) for condition, menu in result.items()}
     # Where not even a full array fits, a start that unrolls nothing does, or the network fits in no way.
     stuck = {condition: smallest(task, condition) for condition, menu in result.items() if not size_of(menu)}
     return result | climbed_from(task, stuck, weights)

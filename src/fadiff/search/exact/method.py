@@ -1,14 +1,14 @@
 """Mapping and fusion together, exactly: climbs, plans, and cuts of the whole network.
 
-1. *Map*: every layer on its own climbs to optima of the exact model, from a few fixed and random starts; then it is
-   *solved*: branch and bound over chains of extents (:mod:`fadiff.search.solver`) until no mapping can be better, and
-   climbs from what that finds.
-2. *Fuse*: plans for groups with trip counts under which their buffers fit; for every layer under every plan's
-   condition a mapping with all room there is; under the conditions of plans that may then still pay, others for less
-   and less room. The network is *cut* into groups by dynamic programming, and prices follow the result until the cut
-   stays the same.
-3. *Refine*: plans that come near are polished, too, and of their layers all trip counts are tried.
-4. *Polish*: moves in pairs on every layer, with exactly the room its group leaves.
+1. *Map*: every layer on its own climbs to optima of the exact model, from a few starts.
+2. *Fuse*: plans for groups with trip counts under which their buffers fit. Under every plan's conditions the mappings
+   of layers on their own are tried as they stand; under the conditions of plans that may then make the schedule better,
+   climbs start from the best of them, with all room there is and with less and less. The network is *cut* into groups
+   by dynamic programming, and prices follow the result until the cut stays the same.
+3. *Map* again from more starts, and *solve*: branch and bound over chains of extents (:mod:`fadiff.search.solver`) of
+   layers that are not fused. What these find is tried in groups again.
+4. *Refine*: plans that come near are polished, too, and of their layers all trip counts are tried.
+5. *Polish*: moves in pairs on every layer, with exactly the room its group leaves.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
 from fadiff.search.exact.every import every_mapping
 from fadiff.search.exact.menus import (
-    MAPPINGS_ALONE,
     Hints,
-    Menu,
     Menus,
     Row,
     Start,
     alone,
+    best_few,
     climbed_from,
+    compile_pairs,
     distinct,
+    distinct_starts,
     grouped,
     improved,
     join,
+    key_of,
     outermost,
     roomy,
     size_of,
@@ -79,14 +81,6 @@ _BISECTIONS = 14
 _MOST_STRESS = 16.0
 """Cuts that seek the price at which limits are kept, up to this logarithm of what the objective says."""
 Steps = Generator[Status, None, None]
-
-
-def _key(start: Start) -> tuple[bytes, bytes]:
-    return start.factors.tobytes(), start.order.tobytes()
-
-
-def _distinct(starts: Sequence[Start]) -> list[Start]:
-    return list({_key(one): one for one in starts}.values())
 
 
 class ExactSearch:
@@ -152,6 +146,10 @@ class ExactSearch:
             self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
             yield from self._cut("map")
 
+    def prepare_polish(self) -> None:
+        """Begin to compile what polishing takes, beside the other steps."""
+        compile_pairs(self.task, conditions_of(self.singles), self.weights)
+
     def resume(self, schedules: Sequence[Schedule]) -> Steps:
         """Climb from the mappings of schedules that somebody had, and take up their groups with these mappings."""
         task = self.task
@@ -166,7 +164,7 @@ class ExactSearch:
                 self.cuts.add([plan])
                 for name, condition in zip(plan.group.layers, plan.conditions, strict=True):
                     rows[condition] = Row(condition, starts.get(name, outermost(task)), task.all_room)
-        self.take_hints({twin: _distinct(mine) for twin, mine in hints.items()})
+        self.take_hints({twin: distinct_starts(mine) for twin, mine in hints.items()})
         for condition, row in rows.items():
             self._given[condition] = started(task, [row], self.weights)
         yield from self._cut("start")
@@ -205,7 +203,7 @@ class ExactSearch:
         task, weights = self.task, self.weights
         new = [condition for condition in self.cuts.conditions if condition not in self.menus]
         tried = {number: self._tried.setdefault(number, set()) for number in hints}
-        fresh = {number: [one for one in mine if _key(one) not in tried[number]] for number, mine in hints.items()}
+        fresh = {number: [one for one in mine if key_of(one) not in tried[number]] for number, mine in hints.items()}
         old = [c for c in self.menus if c.grouped and fresh.get(c.layer)]
         for condition, menu in known_under(task, old, fresh, weights).items():
             mine = self.menus[condition]
@@ -215,7 +213,7 @@ class ExactSearch:
                 self._climbed.discard(condition)
                 self._thrifty.discard(condition)
         for number, mine in fresh.items():
-            tried[number].update(map(_key, mine))
+            tried[number].update(map(key_of, mine))
         known = {number: (*mine, *hints.get(number, ())) for number, mine in self.known_starts().items()}
         self.menus |= screened(task, new, known, weights)
         self._enumerate(new)
@@ -307,16 +305,12 @@ class ExactSearch:
 
     def known_starts(self) -> Hints:
         """The best mappings of every layer on its own, and those of the present groups, as starts."""
-        found = {c.layer: starts_of(self._best_of(self.menus[c])) for c in conditions_of(self.singles)}
+        found = {c.layer: starts_of(best_few(self.menus[c], self.weights)) for c in conditions_of(self.singles)}
         for filled in self.groups:
             for i, condition in enumerate(filled.plan.conditions):
                 if condition.grouped:
                     found[condition.layer].append(start_from(filled.chosen, i))
-        return {number: _distinct(mine) for number, mine in found.items()}
-
-    def _best_of(self, menu: Menu) -> Menu:
-        _, different = np.unique(weighed(menu, self.weights), return_index=True)
-        return subset(menu, different[:MAPPINGS_ALONE])
+        return {number: distinct_starts(mine) for number, mine in found.items()}
 
     def polish(self) -> Steps:
         """Polish until nothing changes, and remember the mappings it finds, so that later cuts can use them."""
