@@ -131,7 +131,7 @@ class ExactSearch:
 
     def map(self, starts: int, *, polished: bool) -> Steps:
         """Layers on their own, from so many starts each and from the incumbent's mappings."""
-        hints = starts_in(self.task, self.best.schedule) if not self.task.restrictions.constraints else {}
+        hints = None if self.task.restrictions.constraints else starts_in(self.task, self.best.schedule)
         found = alone(self.task, conditions_of(self.singles), self.weights, self.settings.seed, starts, hints)
         self._take(found)
         if self.task.restrictions.constraints:
@@ -177,7 +177,14 @@ class ExactSearch:
         walks = WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else WALKS
         yield from walk(found, self.weights, walks * len(found), NO_GAIN[self.task.exact_factors] * price)
         self.take_hints({condition.layer: one.starts(self.task) for one in found for condition in one.alike})
+        self._offer_unfused()
         yield from self._cut("solve")
+
+    def _offer_unfused(self) -> None:
+        """Offer the best mappings of all layers on their own: what fusion is measured against."""
+        found = [fill(self.task, plan, self.menus, self.weights, np.inf) for plan in self.singles]
+        if len(one_by_one := [one for one in found if one is not None]) == len(self.task.workload.layers):
+            self.incumbent.offer(to_schedule(self.task, one_by_one))
 
     def take_hints(self, hints: Hints) -> None:
         """Climb from mappings that somebody proposes for layers on their own."""
@@ -206,10 +213,9 @@ class ExactSearch:
         fresh = {number: [one for one in mine if key_of(one) not in tried[number]] for number, mine in hints.items()}
         old = [c for c in self.menus if c.grouped and fresh.get(c.layer)]
         for condition, menu in known_under(task, old, fresh, weights).items():
-            mine = self.menus[condition]
-            least = weighed(mine, weights).min(initial=np.inf)
+            least = weighed(self.menus[condition], weights).min(initial=np.inf)
             if weighed(menu, weights).min(initial=np.inf) < least * (1 - NO_GAIN[True]):
-                self.menus[condition] = join([mine, menu])
+                self._take({condition: menu})
                 self._climbed.discard(condition)
                 self._thrifty.discard(condition)
         for number, mine in fresh.items():
@@ -228,8 +234,9 @@ class ExactSearch:
             assert self._last is not None, "there was a cut"
             regret = self.cuts.regret(self._last.least, self._last.total)
             known = self.cuts.known(self._climbed)
-            ranked = [i for i in np.argsort(regret, kind="stable").tolist() if regret[i] < _MARGIN * self._last.total]
-            chosen = [self.cuts.plans[i] for i in ranked if not known[i]][:_PLANS_AT_ONCE]
+            worth = (regret < _MARGIN * self._last.total) & ~known
+            ranked: list[int] = np.argsort(regret, kind="stable").tolist()
+            chosen = [self.cuts.plans[i] for i in ranked if worth[i]][:_PLANS_AT_ONCE]
             todo = {c: self.menus[c] for c in conditions_of(chosen) if c not in self._climbed}
             if not todo:
                 return
@@ -245,12 +252,11 @@ class ExactSearch:
     def _make_room(self, phase: str) -> Steps:
         """Map layers for less room under the conditions of plans that may make the schedule better."""
         for _ in range(_ROUNDS):
-            hints = self.known_starts()
             chosen = [self.cuts.plans[i] for i in self._promising(done=False)[:_PLANS_AT_ONCE]]
             todo = [c for c in conditions_of(chosen) if c not in self._thrifty]
             if not todo:
                 return
-            told = self.weights, self.settings.seed, hints
+            told = self.weights, self.settings.seed, self.known_starts()
             self._take(roomy(self.task, todo, *told))
             found = thriftier(self.task, {c: self.menus[c] for c in todo}, *told)
             self.menus |= {condition: distinct(menu) for condition, menu in found.items()}
@@ -308,8 +314,7 @@ class ExactSearch:
         found = {c.layer: starts_of(best_few(self.menus[c], self.weights)) for c in conditions_of(self.singles)}
         for filled in self.groups:
             for i, condition in enumerate(filled.plan.conditions):
-                if condition.grouped:
-                    found[condition.layer].append(start_from(filled.chosen, i))
+                found[condition.layer].append(start_from(filled.chosen, i))
         return {number: distinct_starts(mine) for number, mine in found.items()}
 
     def polish(self) -> Steps:
