@@ -76,30 +76,47 @@ def test_with_next_to_no_time_left_nothing_is_begun(clock):
     assert program.lowered == 0
 
 
+def beside(program, seconds, *args):
+    """Let it be compiled beside another program, which is there."""
+    compile_soon(program.clock.now + seconds, NODES, program, *args)
+    prepare(Program(program.clock, lowering=0), 100)
+
+
 def test_a_program_that_is_compiled_beside_other_work_is_waited_for(clock):
     may_end = threading.Event()
     program = Program(clock, work=lambda: may_end.wait(10))
-    compile_soon(clock.now + 100, NODES, program, np.zeros(3))
-    compile_soon(clock.now + 100, NODES, program, np.zeros(3))
+    for _ in range(2):
+        beside(program, 100, np.zeros(3))
     assert program.compiled == 0
     may_end.set()
     prepare(program, 100, np.ones(3))
     assert (program.lowered, program.compiled) == (1, 1)
 
 
+def test_nothing_is_lowered_beside_the_program_that_is_lowered_first(clock):
+    other, seen = Program(clock), []
+    compile_soon(clock.now + 1000, NODES, other)
+    first = Program(clock)
+    first.lower = lambda: seen.append(other.lowered) or Program.lower(first)
+    prepare(first, 1000)
+    prepare(other, 1000)
+    assert seen == [0]
+    assert (other.lowered, other.compiled) == (1, 1)
+
+
 def test_what_goes_wrong_beside_other_work_is_told_where_the_program_is_needed(clock):
     program = Program(clock, work=lambda: 1 / 0)
-    compile_soon(clock.now + 100, NODES, program)
+    beside(program, 100)
     with pytest.raises(ZeroDivisionError):
         prepare(program, 100)
 
 
-def test_nothing_is_compiled_beside_other_work_that_would_not_end_in_time(clock):
+def test_nothing_is_compiled_beside_other_work_that_might_not_end_in_time(clock):
     program = Program(clock)
-    compile_soon(clock.now + LOWERING_SECONDS * NODES, NODES, program)
+    beside(program, LOWERING_SECONDS * NODES * (1 + COMPILING * NODES))
     assert program.lowered == 0
     late = Program(clock, work=lambda: threading.Event().wait(0.2))
-    compile_soon(clock.now + 100, NODES, late)
+    beside(late, 100)
     with pytest.raises(OutOfTimeError, match="it was not compiled within the 0 s that were left"):
         prepare(late, 0.001)
 

@@ -26,11 +26,13 @@ LOWERING_SECONDS = 0.02
 COMPILING = 2.5
 """Compiling it then takes about so many times what lowering it took, for each node of the machine: between 1 and 2.7
 for the programs of all methods on machines of 6 and of 12 nodes."""
+PLENTY = 4.0
+"""A program is compiled beside others only where there is so many times the time that it takes."""
 
 _compiled: set[object] = set()
 """Programs of this process, with the shapes that they are compiled for."""
 _compiling: dict[object, threading.Thread] = {}
-"""The same of programs that are compiled beside what else is done."""
+"""The same of programs that are compiled beside what else is done, or will be."""
 
 
 @contextmanager
@@ -65,17 +67,18 @@ def compile_in_time(what: str, deadline: float, nodes: int, program: Any, *args:
     Where that would not end before the deadline, it raises :class:`OutOfTimeError`; `what` is what is left out then,
     and `nodes` is the number of nodes of the machine that the program is for.
     """
-    if (key := _key(program, args, static)) in _compiled:
-        return
-    began = time.monotonic()
-    if (compiler := _compiling.pop(key, None)) is not None:
-        compiler.join(min(deadline - began, threading.TIMEOUT_MAX) if deadline > began else 0.0)
+    key, began = _key(program, args, static), time.monotonic()
+    if (compiler := _compiling.pop(key, None)) is not None and compiler.ident is not None:
+        compiler.join(max(0.0, min(deadline - began, threading.TIMEOUT_MAX)))
         if compiler.is_alive():
             raise _not_compiled(what, deadline - began)
-        if key in _compiled:
-            return
+        began = time.monotonic()
+    if key in _compiled:
+        _begin_others()
+        return
     _check(what, deadline - began, LOWERING_SECONDS * nodes, _least_seconds(nodes))
     lowered = program.lower(*args, **static)
+    _begin_others()
     marker = _marker(lowered)
     left, needed = deadline - time.monotonic(), COMPILING * nodes * (time.monotonic() - began)
     if marker is None or not marker.exists():
@@ -87,12 +90,13 @@ def compile_in_time(what: str, deadline: float, nodes: int, program: Any, *args:
 
 
 def compile_soon(deadline: float, nodes: int, program: Any, *args: Any, **static: Any) -> None:  # noqa: ANN401
-    """Begin to compile a jitted function beside what else is done, where there is time for it.
+    """Let a jitted function be compiled beside what else is done, where there is much more time than that takes.
 
-    :func:`compile_in_time`, told the same, then waits for it.
+    It begins when the next program is lowered: so lowering, by which it is told how long that one takes, is not slowed
+    down. :func:`compile_in_time`, told the same, then waits for it.
     """
     key = _key(program, args, static)
-    if key in _compiled or key in _compiling or deadline - time.monotonic() < _least_seconds(nodes):
+    if key in _compiled or key in _compiling or deadline - time.monotonic() < PLENTY * _least_seconds(nodes):
         return
 
     def work() -> None:
@@ -104,7 +108,12 @@ def compile_soon(deadline: float, nodes: int, program: Any, *args: Any, **static
             _mark(_marker(lowered))
 
     _compiling[key] = threading.Thread(target=work, name="compiler beside")
-    _compiling[key].start()
+
+
+def _begin_others() -> None:
+    for compiler in _compiling.values():
+        if compiler.ident is None:
+            compiler.start()
 
 
 def _key(program: object, args: tuple[object, ...], static: dict[str, object]) -> object:
