@@ -120,7 +120,11 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
 
         def map(self, starts, *, polished):
             self.groups = ["some"]
+            done.append(starts)
             yield Status("map")
+
+        def polish(self):
+            yield Status("polish")
             raise OutOfTimeError("polishing was left out")
 
         def enumerate_plans(self):
@@ -135,6 +139,6 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
 
     monkeypatch.setattr(joint, "ExactSearch", Known)
     monkeypatch.setattr(joint.Task, "of", lambda *_: None)
-    with pytest.raises(OutOfTimeError, match=r"^polishing was left out; large groups were left out$"):
+    with pytest.raises(OutOfTimeError, match=r"^large groups were left out; polishing was left out$"):
         list(joint.exact(None, None, Settings(), None))
-    assert done == ["solve", "fuse", "refine", "keep_limits"]
+    assert done == [joint.FIRST_STARTS, "fuse", 64, "solve", "fuse", "refine", "keep_limits"]

@@ -59,6 +59,10 @@ EXACT = JointSettings(descent=None)
 WITHOUT_FUSION = JointSettings(fuse=False)
 """The same method for layers one by one."""
 
+POLISHES = 3
+"""How often groups are polished, and tried again with the mappings that this finds, at most."""
+FIRST_STARTS = 4
+"""Mappings that each layer climbs from before groups are first sought."""
 MOST_RESTARTS_AT_ONCE = 128
 """Twice as many take twice as long on a processor's cores, and twice the memory: the rest runs in further rounds."""
 _STEPS_PER_STATUS = 50
@@ -94,18 +98,32 @@ def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:
             return False
         return True
 
-    in_time = yield from unless_late(known.map(starts, polished=parts.polish))
-    parts = replace(parts, polish=parts.polish and in_time)
+    plan = fuse and parts.enumerate_plans
+    if parts.polish:
+        known.prepare_polish()
+    yield from known.map(min(FIRST_STARTS, starts), polished=False)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
-    if parts.solve and known.learned is None:
-        yield from known.solve()
-    if fuse and parts.enumerate_plans:
+    if plan:
         yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
+    if known.learned is None:
+        if starts > FIRST_STARTS:
+            yield from known.map(starts, polished=False)
+        if parts.solve:
+            yield from known.solve()
+        if plan:
+            yield from known.fuse("fuse")
+    if plan:
         yield from known.refine()
-    if parts.polish:
-        yield from unless_late(known.polish())
+    for _ in range(POLISHES if parts.polish else 0):
+        in_time = yield from unless_late(known.polish())
+        before = known.schedule
+        if not (plan and in_time):
+            break
+        yield from known.fuse("fuse")
+        if known.schedule == before:
+            break
     yield from known.keep_limits()
     if parts.descent is not None:
         yield from unless_late(_rounds(known, replace(parts.descent, fuse=fuse), parts))

@@ -139,6 +139,13 @@ def test_the_trace_of_a_search_only_goes_down():
     assert {point.phase for point in result.trace} == {"greedy", "map", "fuse", "refine", "polish"}
 
 
+def test_layers_are_fused_before_they_are_solved():
+    result = optimize(NETWORKS["block"], CHIPS["small"])
+    phases = [point.phase for point in result.trace]
+    assert list(dict.fromkeys(phases)) == ["greedy", "map", "fuse", "solve", "refine", "polish"]
+    assert result.trace[phases.index("solve")].fused_edges == len(result.schedule.fused_edges) > 0
+
+
 def test_the_same_seed_writes_the_same_bytes(tmp_path):
     for i in range(2):
         save_schedule(tmp_path / f"{i}.json", search(NETWORKS["block"], CHIPS["tight"], exact(), Settings(3)).schedule)

@@ -31,6 +31,8 @@ class Learned(NamedTuple):
 
     menus: Menus
     """The different mappings that it came by."""
+    climbed: frozenset[Condition]
+    """Conditions whose best mapping was climbed from."""
     thrifty: frozenset[Condition]
     """Conditions with mappings for less room, too."""
     plans: tuple[Plan, ...]
@@ -58,11 +60,13 @@ class Lessons:
         self.task = self.task or task
         return alike(self.task, task)
 
-    def learn(self, menus: Menus, thrifty: Collection[Condition], plans: Sequence[Plan]) -> None:
+    def learn(
+        self, menus: Menus, climbed: Collection[Condition], thrifty: Collection[Condition], plans: Sequence[Plan]
+    ) -> None:
         """Keep what a search found out, if it is the first."""
         if self.learned is None:
             found = {condition: distinct(menu) for condition, menu in menus.items() if size_of(menu)}
-            self.learned = Learned(found, frozenset(thrifty), tuple(plans))
+            self.learned = Learned(found, frozenset(climbed), frozenset(thrifty), tuple(plans))
 
 
 def alike(one: Task, other: Task) -> bool:

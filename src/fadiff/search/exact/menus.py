@@ -13,7 +13,7 @@ import numpy as np
 
 from fadiff.search.exact.climb import Mapped, Rows, climb, price
 from fadiff.search.exact.conditions import Condition, Room, Task
-from fadiff.search.programs import compile_in_time
+from fadiff.search.programs import compile_in_time, compile_soon
 from fadiff.search.restrictions import project
 from fadiff.search.space import divisors, prime_factors, settle
 from fadiff.workload import DIMS
@@ -32,6 +32,8 @@ MOVES_PER_CALL, PAIRS_PER_CALL = 192 * 256, 2**17
 THRIFT = 0.4
 """Each further mapping of a condition may take this share of the room that the one before took."""
 FURTHER_MAPPINGS = 3
+MAPPINGS_ALONE = 8
+"""Mappings of a layer on its own that are kept at most."""
 LITTLE_ROOM = 1 / 32
 """Share of a memory below which a smaller mapping is not worth looking for."""
 
@@ -101,6 +103,22 @@ def starts_of(menu: Menu) -> list[Start]:
     return [start_from(menu, i) for i in range(size_of(menu))]
 
 
+def best_few(menu: Menu, weights: Weights) -> Menu:
+    """The best few mappings that differ in price, the cheapest first."""
+    _, different = np.unique(weighed(menu, weights), return_index=True)
+    return subset(menu, different[:MAPPINGS_ALONE])
+
+
+def key_of(start: Start) -> tuple[bytes, bytes]:
+    """What tells starts apart."""
+    return start.factors.tobytes(), start.order.tobytes()
+
+
+def distinct_starts(starts: Sequence[Start]) -> list[Start]:
+    """The different starts."""
+    return list({key_of(one): one for one in starts}.values())
+
+
 def starts_in(task: Task, schedule: Schedule) -> Hints:
     """The mappings of a schedule as starts, by layer."""
     found: dict[int, list[Start]] = {}
@@ -154,7 +172,7 @@ def solve(task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool = Fa
     finish after different numbers of rounds: after a few, those that still move are gathered into fuller chunks.
     """
     left, current, found = list(range(len(rows))), list(rows), dict[int, Menu]()
-    chunk = max(1, 2 * PAIRS_PER_CALL // task.widths[True] ** 2 if pairs else MOVES_PER_CALL // task.widths[False])
+    chunk = _at_once(task, pairs=pairs)
     while left:
         moving: list[int] = []
         for at in range(0, len(left), chunk):
@@ -174,19 +192,42 @@ def _solve_chunk(
     task: Task, rows: Sequence[Row], size: int, weights: Weights, *, pairs: bool
 ) -> tuple[Menu, Bool[np.ndarray, " rows"]]:
     """One compiled call, and which rows still moved at its end; missing rows repeat the last."""
-    filled = [*rows, *([rows[-1]] * (size - len(rows)))]
-    packed, (factors, order) = stacked(task, filled, weights)
-    moves = task.moves([row.condition for row in filled], pairs=pairs)
-    tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
-    told = (task.structure, task.space.orders, *tried)
-    how = {"pairs": pairs, "alone": task.fusing is None, "charges": task.charges}
-    nodes = len(task.machine.nodes)
-    compile_in_time("polishing" if pairs else "climbing", task.deadline, nodes, climb, *told, **how)
+    told, how = _call(task, [*rows, *([rows[-1]] * (size - len(rows)))], weights, pairs=pairs)
+    compile_in_time("polishing" if pairs else "climbing", task.deadline, len(task.machine.nodes), climb, *told, **how)
     with task.pace[pairs].work(task.deadline):
         found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(climb(*told, **how))
     # Costs and bytes of many layers are added up in 64 bits.
     wide = (values.astype(np.float64) if values.dtype == np.float32 else values for values in found[0])
     return subset(Menu(*wide), slice(len(rows))), found[1][: len(rows)]
+
+
+def _call(
+    task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """What :func:`~fadiff.search.exact.climb.climb` is told of rows."""
+    packed, (factors, order) = stacked(task, rows, weights)
+    moves = task.moves([row.condition for row in rows], pairs=pairs)
+    tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
+    how: dict[str, object] = {"pairs": pairs, "alone": task.fusing is None, "charges": task.charges}
+    return (task.structure, task.space.orders, *tried), how
+
+
+def compile_pairs(task: Task, conditions: Sequence[Condition], weights: Weights) -> None:
+    """Begin to compile climbs by pairs of moves from such conditions, beside what else is done."""
+    mapped = [
+        Row(condition, outermost(task), task.all_room) for condition in conditions if task.layer(condition).is_mac
+    ]
+    if not mapped:
+        return
+    rows = mapped[:1] * _at_once(task, pairs=True)
+    told, how = _call(task, rows, weights, pairs=True)
+    compile_soon(task.deadline, len(task.machine.nodes), climb, *told, **how)
+
+
+def _at_once(task: Task, *, pairs: bool) -> int:
+    """Rows of one call."""
+    width = task.widths[pairs]
+    return max(1, 2 * PAIRS_PER_CALL // width**2 if pairs else MOVES_PER_CALL // width)
 
 
 def outermost(task: Task) -> Start:
@@ -272,16 +313,18 @@ def climbed_from(
     return _climbed(task, rows, weights, partial(solve, pairs=pairs))
 
 
-def alone(task: Task, conditions: Sequence[Condition], weights: Weights, seed: int, starts: int) -> Menus:
-    """Mappings of each layer on its own, climbed to from many starts; the best two of each that differ in price."""
-    random = np.random.default_rng(seed)
+def alone(
+    task: Task, conditions: Sequence[Condition], weights: Weights, seed: int, starts: int, hints: Hints | None = None
+) -> Menus:
+    """Mappings of each layer on its own, climbed to from many starts and from hints; the best of each that differ in
+    price."""
+    random, hints = np.random.default_rng(seed), hints or {}
     begin = {condition: [full_array(task, condition), pinned(task, condition)][:starts] for condition in conditions}
     for condition, mine in begin.items():
         mine += [scattered(task, condition, random) for _ in range(starts - len(mine))]
+        mine += hints.get(condition.layer, ())
     result = climbed_from(task, begin, weights)
-    for condition, menu in result.items():
-        _, different = np.unique(weighed(menu, weights), return_index=True)
-        result[condition] = subset(menu, different[:2])
+    result = {condition: best_few(menu, weights) for condition, menu in result.items()}
     # Where not even a full array fits, a start that unrolls nothing does, or the network fits in no way.
     stuck = {condition: smallest(task, condition) for condition, menu in result.items() if not size_of(menu)}
     return result | climbed_from(task, stuck, weights)
@@ -302,13 +345,11 @@ def roomy(
 
     Climbed to from a full array, from a hint or chance, and from all weights at home.
     """
-    fusing = task.fusing
-    assert fusing is not None, "groups need a memory that fuses"
-    random, whole = np.random.default_rng(seed), task.all_room.running[fusing]
+    random = np.random.default_rng(seed)
     rows: list[Row] = []
     for condition in conditions:
         second, *_ = hints.get(condition.layer) or [scattered(task, condition, random)]
-        room = _room(task, condition, fusing, whole)
+        room = room_in_group(task, condition)
         rows += [
             Row(condition, start, room) for start in (full_array(task, condition), second, pinned(task, condition))
         ]
@@ -328,7 +369,7 @@ def thriftier(task: Task, menus: Menus, weights: Weights, seed: int, hints: Hint
             used = menu.running[fusing, weighed(menu, weights).argmin()] if size_of(menu) else 0
             if used > LITTLE_ROOM * whole:
                 second, *_ = hints.get(condition.layer) or [scattered(task, condition, random)]
-                room = _room(task, condition, fusing, THRIFT * float(used))
+                room = room_in_group(task, condition, THRIFT * float(used))
                 rows += [Row(condition, start, room) for start in (full_array(task, condition), second)]
         latest = _climbed(task, rows, weights, climber)
         for condition, menu in latest.items():
@@ -336,11 +377,23 @@ def thriftier(task: Task, menus: Menus, weights: Weights, seed: int, hints: Hint
     return {condition: join(parts) for condition, parts in result.items()}
 
 
-def _room(task: Task, condition: Condition, fusing: int, bytes_here: float) -> Room:
-    """Some of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold them."""
+def improved(task: Task, menus: Menus, weights: Weights) -> Menus:
+    """What the cheapest mapping of each menu climbs to inside its group, with all room there is."""
+    rows = [
+        Row(condition, start_from(menu, int(weighed(menu, weights).argmin())), room_in_group(task, condition))
+        for condition, menu in menus.items()
+        if size_of(menu)
+    ]
+    return _climbed(task, rows, weights, solve)
+
+
+def room_in_group(task: Task, condition: Condition, bytes_here: float = np.inf) -> Room:
+    """So many bytes of the memory that fuses; of the sums' memories half, where two layers of a channel loop hold
+    them."""
     sizes, structure = task.layer(condition).dims, task.machine.structure
+    assert task.fusing is not None, "groups need a memory that fuses"
     halved = structure.keepers("O") if condition.tile[2:4] != (sizes.K, sizes.C) else ()
     memories = zip(structure.memories[1:], task.all_room.running, strict=True)
     room = [size / 2 if node in halved else size for node, size in memories]
-    room[fusing] = min(room[fusing], bytes_here)
+    room[task.fusing] = min(room[task.fusing], bytes_here)
     return Room(tuple(room), tuple(room))

@@ -1,14 +1,14 @@
 """Mapping and fusion together, exactly: climbs, plans, and cuts of the whole network.
 
-1. *Map*: every layer on its own climbs to optima of the exact model, from a few fixed and random starts; then it is
-   *solved*: branch and bound over chains of extents (:mod:`fadiff.search.solver`) until no mapping can be better, and
-   climbs from what that finds.
-2. *Fuse*: plans for groups with trip counts under which their buffers fit; for every layer under every plan's
-   condition a mapping with all room there is; under the conditions of plans that may then still pay, others for less
-   and less room. The network is *cut* into groups by dynamic programming, and prices follow the result until the cut
-   stays the same.
-3. *Refine*: plans that come near are polished, too, and of their layers all trip counts are tried.
-4. *Polish*: moves in pairs on every layer, with exactly the room its group leaves.
+1. *Map*: every layer on its own climbs to optima of the exact model, from a few starts.
+2. *Fuse*: plans for groups with trip counts under which their buffers fit. Under every plan's conditions the mappings
+   of layers on their own are tried as they stand; under the conditions of plans that may then make the schedule better,
+   climbs start from the best of them, with all room there is and with less and less. The network is *cut* into groups
+   by dynamic programming, and prices follow the result until the cut stays the same.
+3. *Map* again from more starts, and *solve*: branch and bound over chains of extents (:mod:`fadiff.search.solver`) of
+   layers that are not fused. What these find is tried in groups again.
+4. *Refine*: plans that come near are polished, too, and of their layers all trip counts are tried.
+5. *Polish*: moves in pairs on every layer, with exactly the room its group leaves.
 """
 
 from __future__ import annotations
@@ -36,14 +36,20 @@ from fadiff.search.exact.menus import (
     Row,
     Start,
     alone,
+    best_few,
     cheapest,
     climbed_from,
+    compile_pairs,
     distinct,
+    distinct_starts,
     grouped,
+    improved,
     join,
+    key_of,
     outermost,
     roomy,
     size_of,
+    start_from,
     start_of,
     started,
     starts_in,
@@ -54,85 +60,29 @@ from fadiff.search.exact.menus import (
 )
 from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plan_for, plans
 from fadiff.search.exact.plans import alone as plan_alone
+from fadiff.search.exact.screen import known_under, screened
+from fadiff.search.exact.solving import NO_GAIN, WALKS, WALKS_FOR_ENERGY, unsolved, walk
 from fadiff.search.objective import ENERGY, Objective, Weights
-from fadiff.search.solver.decode import factors_of
-from fadiff.search.solver.layer_bound import LayerBound, binding_term
-from fadiff.search.solver.place import ON_ITS_OWN
 
 if TYPE_CHECKING:
     from fadiff.cost.evaluate import Evaluation
     from fadiff.schedule import Schedule
 
-_CONDITIONS_PER_STEP = 512
 _CUTS = 5
 _PLANS_AT_ONCE = 128
 """Plans whose layers get mappings for less room before the network is cut again."""
 _ROUNDS = 6
+_MARGIN = 0.02
+"""Conditions of plans are climbed in that may be dearer by this share of the price, at the prices of known mappings."""
 _NEAR = 0.01
 _NEAR_PLANS = 32
 """Plans that are refined: whose schedules are dearer by this share of the price at most, and how many of them."""
 _REFINEMENTS = 3
 _POLISHES = 4
-_WALKS, _WALKS_FOR_ENERGY = 60, 160
-"""Walks through each layer on its own, on average, at most: energy alone says less of how tiles should be."""
-_WALKS_AT_ONCE = 10
-_CANDIDATES = 6
-"""Chains of a layer that are climbed from."""
 _BISECTIONS = 14
 _MOST_STRESS = 16.0
 """Cuts that seek the price at which limits are kept, up to this logarithm of what the objective says."""
-_NO_GAIN = {False: 1e-3, True: 1e-4}
-"""Layers that cannot be better by more than this share of their cost are solved; less where factors divide, since walks
-are short then."""
-
 Steps = Generator[Status, None, None]
-
-
-class _Unsolved:
-    """Layers of one shape on their own, the best mapping of the first so far, and what is proven of all others.
-
-    Layers that differ in their epilogues alone have nearly the same mappings, where these cost nothing: one is solved
-    for all.
-    """
-
-    def __init__(self, known: ExactSearch, alike: Sequence[Condition], weights: Weights) -> None:
-        task, condition = known.task, alike[0]
-        self.alike = alike
-        numbers = {one.layer for one in alike}
-        self.runs = sum(
-            layer.repeat for layer, twin in zip(task.workload.layers, task.twin, strict=True) if twin in numbers
-        )
-        self.best = float(weighed(known.menus[condition], weights).min())
-        binds = binding_term(known.best, condition.layer)
-        asked = task.restrictions.layer_asked(condition.layer)
-        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors, asked)
-        self.least = self.bound.at(weights, passes=0)
-
-    @property
-    def cost(self) -> float:
-        """What all such layers cost."""
-        return self.runs * self.best
-
-    @property
-    def loss(self) -> float:
-        """What they may lose."""
-        return self.runs * (self.best - self.least)
-
-    def walk(self, weights: Weights) -> bool:
-        """Prove more; whether anything was left to do."""
-        before = self.bound.passes
-        self.least = self.bound.at(weights, self.best, _WALKS_AT_ONCE)
-        return self.bound.passes > before
-
-    def starts(self, task: Task) -> list[Start]:
-        """The most promising mappings that the proof met."""
-        order = np.zeros(len(task.machine.memories), dtype=np.int32)
-        chosen = sorted(self.bound.candidates, key=lambda one: one.promise)[:_CANDIDATES]
-        return [Start(factors_of(one.extents, task.machine, task.space), order) for one in chosen]
-
-
-def _distinct(starts: Sequence[Start]) -> list[Start]:
-    return list({(one.factors.tobytes(), one.order.tobytes()): one for one in starts}.values())
 
 
 class ExactSearch:
@@ -150,6 +100,10 @@ class ExactSearch:
         self.cuts = Cuts(task, [*self.singles, *self.asked])
         self.groups: list[Filled] = []
         self._last: Cut | None = None
+        self._climbed: set[Condition] = set()
+        """Conditions whose best mapping was climbed from."""
+        self._tried: dict[int, set[tuple[bytes, bytes]]] = {}
+        """By layer: mappings that were tried under all conditions."""
         self._thrifty: set[Condition] = set()
         """Conditions with mappings for less room."""
         self._given: Menus = {}
@@ -182,20 +136,31 @@ class ExactSearch:
         return to_schedule(self.task, self.groups)
 
     def map(self, starts: int, *, polished: bool) -> Steps:
-        """Layers on their own, from so many starts each."""
-        new = self._recall(conditions_of(self.singles))
-        self.take_hints({c.layer: [cheapest(self.menus[c], self.weights)] for c in self.menus})
-        self.menus |= alone(self.task, new, self.weights, self.settings.seed, starts)
+        """Layers on their own, from so many starts each and from the incumbent's mappings.
+
+        What is known from a machine alike takes their place, and is climbed from once.
+        """
+        hints = None if self.task.restrictions.constraints else starts_in(self.task, self.best.schedule)
+        singles = conditions_of(self.singles)
+        if self.learned is not None:
+            singles = self._recall(singles)
+            self.take_hints({c.layer: [cheapest(self.menus[c], self.weights)] for c in self.menus})
+        self._take(alone(self.task, singles, self.weights, self.settings.seed, starts, hints))
         if self.task.restrictions.constraints:
             hints = starts_in(self.task, self.best.schedule)
             self.take_hints(hints)
             self.menus |= grouped(self.task, conditions_of(self.asked), self.weights, self.settings.seed, hints)
         self._thrifty |= {*self.menus}
+        self._climbed |= {*self.menus}
         yield from self._cut("map")
-        if polished and self.learned is None:
+        if polished:
             found = {condition: starts_of(menu) for condition, menu in self.menus.items()}
             self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
             yield from self._cut("map")
+
+    def prepare_polish(self) -> None:
+        """Begin to compile what polishing takes, beside the other steps."""
+        compile_pairs(self.task, conditions_of(self.singles), self.weights)
 
     def resume(self, schedules: Sequence[Schedule]) -> Steps:
         """Climb from the mappings of schedules that somebody had, and take up their groups with these mappings."""
@@ -211,39 +176,32 @@ class ExactSearch:
                 self.cuts.add([plan])
                 for name, condition in zip(plan.group.layers, plan.conditions, strict=True):
                     rows[condition] = Row(condition, starts.get(name, outermost(task)), task.all_room)
-        self.take_hints({twin: _distinct(mine) for twin, mine in hints.items()})
+        self.take_hints({twin: distinct_starts(mine) for twin, mine in hints.items()})
         for condition, row in rows.items():
             self._given[condition] = started(task, [row], self.weights)
         yield from self._cut("start")
 
     def solve(self) -> Steps:
-        """Layers on their own, those first that may still become much better, as long as all of them may."""
-        task, weights = self.task, self.weights
-        shapes: dict[object, list[Condition]] = {}
-        for condition in dict.fromkeys(conditions_of(self.singles)):
-            layer = task.layer(condition)
-            if layer.is_mac:
-                asked = task.restrictions.of_layer(condition.layer)
-                shape = (layer.dims, layer.stride, layer.dilation, task.machine.vector_operations(layer), asked)
-                shapes.setdefault(shape, []).append(condition)
-        open_ = [_Unsolved(self, alike, weights) for alike in shapes.values()]
-        walks = _WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else _WALKS
-        most, found = walks * len(open_), [*open_]
-        while open_ and sum(one.bound.passes for one in found) < most:
-            lost = max(open_, key=lambda one: one.loss)
-            if sum(one.loss for one in open_) < _NO_GAIN[task.exact_factors] * sum(one.cost for one in found):
-                break
-            if not lost.walk(weights):
-                open_.remove(lost)
-            yield Status("solve", sum(one.bound.passes for one in found), most)
-        self.take_hints({condition.layer: one.starts(task) for one in found for condition in one.alike})
+        """Layers that are on their own, those first that may still become much better, as long as all of them may."""
+        price = sum(one.price for one in self.groups)
+        lonely = [one.plan.group.layers[0] for one in self.groups if len(one.plan.group.layers) == 1]
+        found = unsolved(self.task, self.menus, lonely, self.best, self.weights)
+        walks = WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else WALKS
+        yield from walk(found, self.weights, walks * len(found), NO_GAIN[self.task.exact_factors] * price)
+        self.take_hints({condition.layer: one.starts(self.task) for one in found for condition in one.alike})
+        self._offer_unfused()
         yield from self._cut("solve")
+
+    def _offer_unfused(self) -> None:
+        """Offer the best mappings of all layers on their own: what fusion is measured against."""
+        found = [fill(self.task, plan, self.menus, self.weights, np.inf) for plan in self.singles]
+        if len(one_by_one := [one for one in found if one is not None]) == len(self.task.workload.layers):
+            self.incumbent.offer(to_schedule(self.task, one_by_one))
 
     def take_hints(self, hints: Hints) -> None:
         """Climb from mappings that somebody proposes for layers on their own."""
         starts = {c: hints[c.layer] for c in conditions_of(self.singles) if hints.get(c.layer)}
-        for condition, more in climbed_from(self.task, starts, self.weights).items():
-            self.menus[condition] = join([self.menus[condition], more])
+        self._take(climbed_from(self.task, starts, self.weights))
 
     def enumerate_plans(self) -> None:
         """Take up every plan worth trying, those of small groups first, in half of the time that is left at most.
@@ -259,28 +217,69 @@ class ExactSearch:
             raise OutOfTimeError("large groups were left out: listing them takes half of the time that was left")
 
     def fuse(self, phase: str, hints: Hints | None = None) -> Steps:
-        """Map all conditions that are not mapped yet, and cut again whenever a part of them is."""
-        hints = self.known_starts() if hints is None else hints
-        todo = self._recall([condition for condition in self.cuts.conditions if condition not in self.menus])
-        for at in range(0, max(1, len(todo)), _CONDITIONS_PER_STEP):
-            part = todo[at : at + _CONDITIONS_PER_STEP]
-            if part:
-                self.menus |= roomy(self.task, part, self.weights, self.settings.seed, hints)
-                self._enumerate(part)
-                for condition in (condition for condition in part if condition in self._given):
-                    self.menus[condition] = join([self.menus[condition], self._given[condition]])
-            yield from self._cut(phase)
-            yield from self._make_room(phase, hints)
+        """Try known mappings under all conditions, and climb under those of plans that may make the schedule better."""
+        self._screen(self.known_starts() if hints is None else hints)
+        yield from self._cut(phase)
+        yield from self._climb(phase)
+        yield from self._make_room(phase)
 
-    def _make_room(self, phase: str, hints: Hints) -> Steps:
+    def _screen(self, hints: Hints) -> None:
+        """Try mappings under all conditions under which they were not tried yet."""
+        task, weights = self.task, self.weights
+        new = self._recall([condition for condition in self.cuts.conditions if condition not in self.menus])
+        tried = {number: self._tried.setdefault(number, set()) for number in hints}
+        fresh = {number: [one for one in mine if key_of(one) not in tried[number]] for number, mine in hints.items()}
+        old = [c for c in self.menus if c.grouped and fresh.get(c.layer)]
+        for condition, menu in known_under(task, old, fresh, weights).items():
+            least = weighed(self.menus[condition], weights).min(initial=np.inf)
+            if weighed(menu, weights).min(initial=np.inf) < least * (1 - NO_GAIN[True]):
+                self._take({condition: menu})
+                self._climbed.discard(condition)
+                self._thrifty.discard(condition)
+        for number, mine in fresh.items():
+            tried[number].update(map(key_of, mine))
+        known = {number: (*mine, *hints.get(number, ())) for number, mine in self.known_starts().items()}
+        self.menus |= screened(task, new, known, weights)
+        self._enumerate(new)
+        self._take({c: self._given[c] for c in new if c in self._given})
+        fixed = {c for c in new if not task.layer(c).is_mac or not size_of(self.menus[c])}
+        self._climbed |= fixed
+        self._thrifty |= fixed
+
+    def _climb(self, phase: str) -> Steps:
+        """Climb from the best mappings under the conditions of plans that may make the schedule better."""
+        for _ in range(_ROUNDS):
+            assert self._last is not None, "there was a cut"
+            regret = self.cuts.regret(self._last.least, self._last.total)
+            known = self.cuts.known(self._climbed)
+            worth = (regret < _MARGIN * self._last.total) & ~known
+            ranked: list[int] = np.argsort(regret, kind="stable").tolist()
+            chosen = [self.cuts.plans[i] for i in ranked if worth[i]][:_PLANS_AT_ONCE]
+            todo = {c: self.menus[c] for c in conditions_of(chosen) if c not in self._climbed}
+            if not todo:
+                return
+            self._take(improved(self.task, todo, self.weights))
+            self._climbed |= {*todo}
+            yield from self._cut(phase)
+
+    def _take(self, found: Menus) -> None:
+        """Put mappings on the menus of their conditions."""
+        for condition, menu in found.items():
+            self.menus[condition] = join([self.menus[condition], menu]) if condition in self.menus else menu
+
+    def _make_room(self, phase: str) -> Steps:
         """Map layers for less room under the conditions of plans that may make the schedule better."""
         for _ in range(_ROUNDS):
             chosen = [self.cuts.plans[i] for i in self._promising(done=False)[:_PLANS_AT_ONCE]]
-            found = {c: self.menus[c] for c in conditions_of(chosen) if c not in self._thrifty}
-            if not found:
+            todo = [c for c in conditions_of(chosen) if c not in self._thrifty]
+            if not todo:
                 return
-            self.menus |= thriftier(self.task, found, self.weights, self.settings.seed, hints)
-            self._thrifty |= {*found}
+            told = self.weights, self.settings.seed, self.known_starts()
+            self._take(roomy(self.task, todo, *told))
+            found = thriftier(self.task, {c: self.menus[c] for c in todo}, *told)
+            self.menus |= {condition: distinct(menu) for condition, menu in found.items()}
+            self._thrifty |= {*todo}
+            self._climbed |= {*todo}
             yield from self._cut(phase)
 
     def _promising(self, *, done: bool) -> list[int]:
@@ -290,7 +289,8 @@ class ExactSearch:
         known = self.cuts.known(self._thrifty)
         price = self._last.least if done else np.where(known, self._last.price, self._last.least)
         regret = self.cuts.regret(price, self._last.total)
-        return [i for i in np.argsort(regret, kind="stable").tolist() if regret[i] < 0 and known[i] == done]
+        most = _NEAR * self._last.total if done else 0.0
+        return [i for i in np.argsort(regret, kind="stable").tolist() if regret[i] < most and known[i] == done]
 
     def _near(self) -> list[Filled]:
         """Plans with mappings that make a schedule nearly as good as the best one, the best first."""
@@ -332,10 +332,13 @@ class ExactSearch:
 
     def _recall(self, conditions: Sequence[Condition]) -> list[Condition]:
         """Price mappings that are known from a machine alike; the conditions of which none fits here."""
-        found = {} if self.learned is None else recalled(self.learned, self.task, conditions, self.weights)
-        self.menus |= {c: join([menu, self._given[c]]) if c in self._given else menu for c, menu in found.items()}
-        if self.learned is not None:
-            self._thrifty |= self.learned.thrifty & found.keys()
+        if self.learned is None:
+            return [*conditions]
+        found = recalled(self.learned, self.task, conditions, self.weights)
+        self._take(found)
+        self._take({c: self._given[c] for c in found if c in self._given})
+        self._climbed |= self.learned.climbed & found.keys()
+        self._thrifty |= self.learned.thrifty & found.keys()
         return [condition for condition in conditions if condition not in found]
 
     def _enumerate(self, conditions: Sequence[Condition]) -> None:
@@ -345,8 +348,12 @@ class ExactSearch:
                 self.menus[condition] = join([self.menus[condition], every])
 
     def known_starts(self) -> Hints:
-        """The mappings of every layer on its own, the best first, as starts for its other conditions."""
-        return {c.layer: starts_of(self.menus[c]) for c in conditions_of(self.singles)}
+        """The best mappings of every layer on its own, and those of the present groups, as starts."""
+        found = {c.layer: starts_of(best_few(self.menus[c], self.weights)) for c in conditions_of(self.singles)}
+        for filled in self.groups:
+            for i, condition in enumerate(filled.plan.conditions):
+                found[condition.layer].append(start_from(filled.chosen, i))
+        return {number: distinct_starts(mine) for number, mine in found.items()}
 
     def polish(self) -> Steps:
         """Polish until nothing changes, and remember the mappings it finds, so that later cuts can use them."""
@@ -363,12 +370,12 @@ class ExactSearch:
         """Put the mappings of groups on the menus."""
         for filled in groups:
             for i, condition in enumerate(filled.plan.conditions):
-                self.menus[condition] = join([self.menus[condition], subset(filled.chosen, [i])])
+                self._take({condition: subset(filled.chosen, [i])})
 
     def teach(self) -> None:
         """Leave what was found out to searches on machines alike, if any follow."""
         if self.lessons is self.settings.lessons:
-            self.lessons.learn(self.menus, self._thrifty, [filled.plan for filled in self.groups])
+            self.lessons.learn(self.menus, self._climbed, self._thrifty, [filled.plan for filled in self.groups])
 
     def keep_limits(self) -> Steps:
         """Where what the objective asks for is over a limit, let what is limited cost more, until it is within.
@@ -419,8 +426,7 @@ class ExactSearch:
         used = conditions_of([*self.singles, *(filled.plan for filled in self.groups)])
         mapped = [condition for condition in used if self.task.layer(condition).is_mac]
         starts = {c: starts_of(self.menus[c]) for c in mapped if size_of(self.menus[c])}
-        for condition, more in climbed_from(self.task, starts, self.weights).items():
-            self.menus[condition] = join([self.menus[condition], more])
+        self._take(climbed_from(self.task, starts, self.weights))
 
     def _cut(self, phase: str) -> Steps:
         """Cut, reprice near the result, and cut again until nothing changes."""
