@@ -43,7 +43,8 @@ def test_a_mapping_that_no_start_leads_to_is_found(monkeypatch):
         (
             sized(CHIP, scratchpad=64),
             {"groups": [{"layers": ["a", "b"], "trips": {}}]},
-            "keeps this: a+b is a group that shares nothing (no groups are left that suit all layers)",
+            "keeps this: a+b is a group that shares nothing "
+            "(layer 'a' fits toy in no way that keeps what is asked of it)",
         ),
         (
             CHIP,

@@ -127,6 +127,7 @@ def test_a_picture_shows_every_point_and_the_line():
     front = found(*CASES[0])
     drawn = front_svg(front)
     assert drawn == front_svg(front)
+    assert "no schedule is below the red line" in drawn
     assert drawn.count("<circle") == len(front.points) == len(front_rows(front))
     assert "no schedule is below this line" in drawn
     alone = front_svg(Front(front.points[:1], None, 0.0, "done"))

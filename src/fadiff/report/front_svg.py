@@ -52,6 +52,8 @@ def front_svg(front: Front) -> str:
         if line:
             told = "<title>no schedule is below this line</title>"
             yield f'<path d="M{" L".join(map(at, line))}" fill="none" stroke="{RED}" stroke-width="1.5">{told}</path>'
+            place = f'x="{WIDTH - RIGHT}" y="{TOP - 6}" text-anchor="end" fill="{RED}"'
+            yield f"<text {place}>no schedule is below the red line</text>"
         yield f'<path d="M{" L".join(map(at, points))}" fill="none" stroke="{BLUE}" stroke-dasharray="3 3"/>'
         for number, point in enumerate(points, start=1):
             x, y = at(point).split(",")
@@ -60,7 +62,8 @@ def front_svg(front: Front) -> str:
             yield f'<text x="{float(x) + 6:.1f}" y="{float(y) - 6:.1f}" font-size="10">{number}</text>'
 
     size = f'width="{WIDTH:g}" height="{HEIGHT:g}" viewBox="0 0 {WIDTH:g} {HEIGHT:g}"'
-    style = f'font-family="sans-serif" font-size="11" fill="{INK}"'
+    # As wide as a narrow window, where it is one.
+    style = f'style="max-width: 100%; height: auto" font-family="sans-serif" font-size="11" fill="{INK}"'
     inner = "\n".join(parts())
     ground = '<rect width="100%" height="100%" fill="white" stroke="none"/>'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{ground}\n{inner}\n</svg>\n'
