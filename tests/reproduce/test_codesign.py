@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fadiff.reproduce.codesign import experiment
+from fadiff.reproduce.codesign import experiment, runs
 from fadiff.reproduce.codesign.experiment import AREA_MM2, SPACES, Cell, read_study_space
 from fadiff.reproduce.experiment import Desk, run
-from fadiff.search.codesign import CodesignSettings, codesign
+from fadiff.search.codesign import CodesignSettings, Design, Question, codesign
 from fadiff.search.codesign.samplers import SAMPLERS
 from reproduce.pages import table_after
 from search.codesign.tiny import ONE, SPACE, asked
@@ -62,7 +62,12 @@ def test_the_whole_experiment_runs_and_goes_on_from_its_rows(tmp_path: Path, mon
     monkeypatch.setattr(experiment, "AREA_MM2", 0.03)
     monkeypatch.setattr(experiment, "PROPOSALS", {"climb": "climbs", "filling": "fills", "tpe": "is not there"})
     monkeypatch.setattr(experiment, "SAMPLERS", {"tpe": SAMPLERS["tpe"]._replace(needs=("no_such_package",))})
-    monkeypatch.setattr(experiment, "QUICK_BUDGET_S", 1.0)
+    monkeypatch.setattr(experiment, "QUICK_BUDGET_S", 0.5)
+
+    def quick(question: Question, settings: CodesignSettings) -> Design:
+        return runs.design_of(question, replace(settings, method="greedy"))
+
+    monkeypatch.setattr(experiment, "design_of", quick)
     desk = Desk("codesign", tmp_path, quick=True)
     page = run(desk).read_text()
     assert "`tpe` is left out, since no_such_package is not installed." in " ".join(page.split())

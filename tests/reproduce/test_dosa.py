@@ -8,7 +8,7 @@ import pytest
 
 from fadiff.reproduce.dosa import experiment
 from fadiff.reproduce.dosa.networks import NETWORKS, network
-from fadiff.reproduce.experiment import Desk, run
+from fadiff.reproduce.experiment import Desk, run, with_section
 from fadiff.search.codesign import CodesignSettings, Design, Question, codesign
 from fadiff.workload import Workload, load_model
 from reproduce.pages import table_after, write_csv
@@ -86,3 +86,10 @@ def test_the_whole_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run(Desk("dosa", tmp_path, quick=True))
     free = [(2, False, True), (2, False, False), (2, True, False)]
     assert searched == [*free, *((4, fused, exact) for _, fused, exact in free)]
+
+
+def test_the_page_tells_the_rows_that_stand_beside_it():
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    told = experiment.tell(Desk("dosa", Path("docs")), Desk("dosa", docs).rows())
+    page = (docs / "results.md").read_text(encoding="utf-8")
+    assert with_section(page, "dosa", told) == page

@@ -61,18 +61,18 @@ def test_points_that_mean_the_same_machine_are_one():
     assert cube.machine(near) == cube.machine([0.5, 0.5, 0.4, 0.65])
 
 
-@pytest.mark.parametrize("name", ["tpe", "bayesian"])
-def test_a_model_learns_where_machines_are_better(name: str):
+@pytest.mark.parametrize(("name", "asks"), [("tpe", 30), ("bayesian", 12)])
+def test_a_model_learns_where_machines_are_better(name: str, asks: int):
     def score(values: tuple[float, ...]) -> float:
         return abs(log(of(values, "cols.size") / 16)) + abs(log(of(values, "l1") / 4096))
 
     def best_half(name: str) -> float:
         asking = SAMPLERS[name].start(QUESTION, 0)
         values, scores = next(asking), list[float]()
-        for _ in range(16):
+        for _ in range(asks):
             scores.append(score(values))
             values = asking.send(scores[-1])
-        return float(np.mean(scores[8:]))
+        return float(np.mean(scores[asks // 2 :]))
 
     assert best_half(name) < 0.7 * best_half("uniform")
 
@@ -90,7 +90,7 @@ def test_the_same_seed_asks_for_the_same_machines(name: str):
     assert asks() == asks()
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", ["uniform", "bayesian"])
 def test_co_design_scores_what_a_sampler_asks_for(name: str):
     settings = CodesignSettings(budget_seconds=30, proposals=name, method="greedy")
     found = codesign(asked(0.03), settings)

@@ -102,10 +102,7 @@ def tell(desk: Desk, rows: Sequence[TextRow]) -> str:
 
 {wrapped(_ABOUT.format(budget=budget))}
 
-{_first_table(found)}
-{wrapped("The array free, 4 to 128 lanes a side, beside the same results:")}
-
-{_second_table(found)}"""
+{_first_table(found)}{_second_table(found)}"""
 
 
 _ABOUT = (
@@ -172,12 +169,15 @@ def _first_table(found: Found) -> str:
 
 def _second_table(found: Found) -> str:
     names = ("array", "array-cut", "array-fused")
+    if not any(question in names for _, question in found):
+        return ""
     rows = [
         [network, *_ratios(found, network, names), _array(last := found.get((network, names[-1]))), _memories(last)]
         for network in PUBLISHED
     ]
     columns = ("network", *(QUESTIONS[name].told for name in names), "array", "memories")
-    return markdown_table(columns, [*rows, ["geometric mean", *_means(found, names), "", ""]])
+    told = markdown_table(columns, [*rows, ["geometric mean", *_means(found, names), "", ""]])
+    return f"\nThe array free, 4 to 128 lanes a side, beside the same results:\n\n{told}"
 
 
 def _ratio(found: Found, network: str, question: str) -> float:
