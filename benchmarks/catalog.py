@@ -1,14 +1,17 @@
-"""Every network of the zoo on every built-in accelerator: searched, executed and reported.
+"""Every network of the zoo on every built-in accelerator: searched, proven, executed and reported.
 
 Run: ``python -m benchmarks.catalog [--models ...] [--machines ...] [--budget 60s] [--jobs 1] [--csv FILE]``
 
-Each cell is the three commands a user gives, each in a fresh process; a cell that fails is a row with what it printed
-last. Cells run `--jobs` at a time: seconds can be compared only with one job on a quiet machine.
+Each cell is the three commands a user gives, each in a fresh process that finds nothing compiled; with `--search-only`
+the first of them alone. A cell that fails is a row with what it printed last. What is left of the budget after the
+search proves the gap. Cells run `--jobs` at a time, each with its own share of the cores.
 """
 
 import argparse
 import csv
 import json
+import os
+import queue
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,7 @@ from itertools import product
 from pathlib import Path
 
 from fadiff.hardware import builtin_machines
+from fadiff.sweeps.local import shares
 from fadiff.workload.zoo import zoo_names
 
 
@@ -29,6 +33,9 @@ class Cell:
     model: str
     machine: str
     edp_uj_cycles: float = 0.0
+    bound_edp_uj_cycles: float | None = None
+    gap: float | None = None
+    """How far the EDP is above the best there is, at most; None if nothing was proven."""
     unfused_edp_uj_cycles: float = 0.0
     edges_fused: int = 0
     stopped: str = ""
@@ -39,15 +46,17 @@ class Cell:
     """What went wrong, or nothing."""
 
 
-def run_cell(model: str, machine: str, budget: str) -> Cell:
-    """Search, verify and report."""
+def run_cell(model: str, machine: str, budget: str, cores: list[int], search_only: bool) -> Cell:
+    """Search, verify and report, on some of the cores."""
+    verified = reported = 0.0
     with tempfile.TemporaryDirectory() as folder:
         schedule, page = str(Path(folder) / "schedule.json"), str(Path(folder) / "page.html")
         try:
-            printed, searched = _fadiff("optimize", model, "-H", machine, "-b", budget, "-o", schedule, "--json")
+            printed, _ = _fadiff(cores, "optimize", model, "-H", machine, "-b", budget, "-o", schedule, "--json")
             told = json.loads(printed)
-            _, verified = _fadiff("verify", schedule)
-            _, reported = _fadiff("report", schedule, "-o", page)
+            if not search_only:
+                _, verified = _fadiff(cores, "verify", schedule)
+                _, reported = _fadiff(cores, "report", schedule, "-o", page)
         except subprocess.CalledProcessError as error:
             lines = (error.stderr or error.stdout or "no word").strip().splitlines()
             return Cell(model, machine, failed=f"{error.cmd[3]}: {lines[-1]}")
@@ -55,19 +64,28 @@ def run_cell(model: str, machine: str, budget: str) -> Cell:
         model,
         machine,
         edp_uj_cycles=told["totals"]["edp_uj_cycles"],
+        bound_edp_uj_cycles=told["bound"] and told["bound"]["edp_uj_cycles"],
+        gap=told["gap"],
         unfused_edp_uj_cycles=told["compared_with"]["unfused"]["edp_uj_cycles"],
         edges_fused=told["edges_fused"],
         stopped=told["stopped"],
-        search_seconds=round(searched, 1),
+        search_seconds=round(told["seconds"], 1),
         verify_seconds=round(verified, 1),
         report_seconds=round(reported, 1),
     )
 
 
-def _fadiff(*words: str) -> tuple[str, float]:
+def _fadiff(cores: list[int], *words: str) -> tuple[str, float]:
     """What a command prints, and how long it takes."""
     began = time.monotonic()
-    done = subprocess.run([sys.executable, "-m", "fadiff", *words], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "fadiff_command", *words],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"FADIFF_CACHE_DIR": ""},
+        preexec_fn=lambda: os.sched_setaffinity(0, cores) if cores else None,
+    )
     return done.stdout, time.monotonic() - began
 
 
@@ -77,12 +95,24 @@ def main() -> None:
     parser.add_argument("--machines", nargs="+", default=builtin_machines())
     parser.add_argument("--budget", default="60s")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--search-only", action="store_true", help="without executing and reporting the schedules")
     parser.add_argument("--csv", type=Path)
     arguments = parser.parse_args()
     wanted = list(product(arguments.models, arguments.machines))
+    free: queue.Queue[list[int]] = queue.Queue()
+    for share in shares(arguments.jobs):
+        free.put(share)
+
+    def run(pair: tuple[str, str]) -> Cell:
+        share = free.get()
+        try:
+            return run_cell(*pair, arguments.budget, share, arguments.search_only)
+        finally:
+            free.put(share)
+
     cells: list[Cell] = []
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for cell in pool.map(lambda pair: run_cell(*pair, arguments.budget), wanted):
+        for cell in pool.map(run, wanted):
             cells.append(cell)
             print(*asdict(cell).values(), flush=True)
             if arguments.csv:
