@@ -59,11 +59,11 @@ def test_a_program_is_compiled_once_for_arguments_of_one_shape(clock):
 
 
 def test_a_program_that_takes_too_long_to_compile_is_left_out_and_told(clock):
-    needed = COMPILING * NODES * 1.0
+    needed = COMPILING * 1.0
     program = Program(clock)
     with pytest.raises(OutOfTimeError) as late:
         prepare(program, 1 + needed - 0.01)
-    assert str(late.value) == "the descent was left out: 10 s were left, and compiling it takes about 10 s"
+    assert str(late.value) == "the descent was left out: 16 s were left, and compiling it takes about 16 s"
     assert program.compiled == 0
     prepare(program, 1 + needed)
     assert program.compiled == 1
@@ -113,7 +113,7 @@ def test_what_goes_wrong_beside_other_work_is_told_where_the_program_is_needed(c
 
 def test_nothing_is_compiled_beside_other_work_that_might_not_end_in_time(clock):
     program = Program(clock)
-    beside(program, LOWERING_SECONDS * NODES * (1 + COMPILING * NODES))
+    beside(program, LOWERING_SECONDS * NODES * (1 + COMPILING))
     assert program.lowered == 0
     late = Program(clock, work=lambda: threading.Event().wait(0.2))
     beside(late, 100)
