@@ -113,7 +113,7 @@ def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:
         if parts.solve:
             yield from known.solve()
         if plan:
-            yield from known.fuse("fuse")
+            yield from known.fuse("fuse", hopeful=True)
     if plan:
         yield from known.refine()
     for _ in range(POLISHES if parts.polish else 0):

@@ -7,7 +7,8 @@ J costs f(I) + price + b(J): by how much that is above the best one is the plan'
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -86,13 +87,17 @@ class Cuts:
         among = np.array([condition in conditions for condition in self._conditions])
         return np.logical_and.reduceat(among[self._held], self._starts)
 
-    def _least(self, menus: Menus, weights: Weights) -> Float[np.ndarray, " plans"]:
-        """What a plan costs at least: its layers' cheapest mappings; infinite where one has none yet."""
+    def least(
+        self, menus: Menus, weights: Weights, hopes: Mapping[Condition, float] = MappingProxyType({})
+    ) -> Float[np.ndarray, " plans"]:
+        """What a plan costs at least: its layers' cheapest mappings; infinite where one has none yet. What is hoped for
+        under a condition takes the place of what is dearer."""
         cheapest = np.full(len(self._conditions), np.inf)
         for condition, i in self._conditions.items():
             if condition in menus:
                 repeat = self.task.layer(condition).repeat
-                cheapest[i] = repeat * weighed(menus[condition], weights).min(initial=np.inf)
+                hope = hopes.get(condition, np.inf)
+                cheapest[i] = repeat * weighed(menus[condition], weights).min(initial=hope)
         return np.add.reduceat(cheapest[self._held], self._starts)
 
     def cut(self, menus: Menus, weights: Weights) -> Cut:
@@ -101,7 +106,7 @@ class Cuts:
         `menus` must hold mappings of every single layer. Plans are tried in the order of what they cost at least, or
         probably do, where they were filled with the same mappings at other weights.
         """
-        price = self._least(menus, weights)
+        price = self.least(menus, weights)
         sizes = self._sizes(menus)
         expected = price.copy()
         for number, (mappings, ratio) in self._over_least.items():

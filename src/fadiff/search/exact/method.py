@@ -146,12 +146,15 @@ class ExactSearch:
             singles = self._recall(singles)
             self.take_hints({c.layer: [cheapest(self.menus[c], self.weights)] for c in self.menus})
         self._take(alone(self.task, singles, self.weights, self.settings.seed, starts, hints))
+        mapped = {*conditions_of(self.singles)}
         if self.task.restrictions.constraints:
             hints = starts_in(self.task, self.best.schedule)
             self.take_hints(hints)
-            self.menus |= grouped(self.task, conditions_of(self.asked), self.weights, self.settings.seed, hints)
-        self._thrifty |= {*self.menus}
-        self._climbed |= {*self.menus}
+            asked = conditions_of(self.asked)
+            self.menus |= grouped(self.task, asked, self.weights, self.settings.seed, hints)
+            mapped |= {*asked}
+        self._thrifty |= mapped
+        self._climbed |= mapped
         yield from self._cut("map")
         if polished:
             found = {condition: starts_of(menu) for condition, menu in self.menus.items()}
@@ -216,11 +219,14 @@ class ExactSearch:
         if time.monotonic() >= stop:
             raise OutOfTimeError("large groups were left out: listing them takes half of the time that was left")
 
-    def fuse(self, phase: str, hints: Hints | None = None) -> Steps:
-        """Try known mappings under all conditions, and climb under those of plans that may make the schedule better."""
+    def fuse(self, phase: str, hints: Hints | None = None, *, hopeful: bool = False) -> Steps:
+        """Try known mappings under all conditions, and climb under those of plans that may make the schedule better.
+
+        What is hopeful climbs under more conditions: a layer should cost no more in a group than on its own.
+        """
         self._screen(self.known_starts() if hints is None else hints)
         yield from self._cut(phase)
-        yield from self._climb(phase)
+        yield from self._climb(phase, hopeful=hopeful)
         yield from self._make_room(phase)
 
     def _screen(self, hints: Hints) -> None:
@@ -246,11 +252,16 @@ class ExactSearch:
         self._climbed |= fixed
         self._thrifty |= fixed
 
-    def _climb(self, phase: str) -> Steps:
-        """Climb from the best mappings under the conditions of plans that may make the schedule better."""
+    def _climb(self, phase: str, *, hopeful: bool) -> Steps:
+        """Climb from the best mappings under the conditions of plans that may make the schedule better.
+
+        Where these are dearer than is hoped for, they are far from what a climb can end at: then from other starts.
+        """
         for _ in range(_ROUNDS):
             assert self._last is not None, "there was a cut"
-            regret = self.cuts.regret(self._last.least, self._last.total)
+            weights = self.weights
+            hopes = self._hopes(weights) if hopeful else {}
+            regret = self.cuts.regret(self.cuts.least(self.menus, weights, hopes), self._last.total)
             known = self.cuts.known(self._climbed)
             worth = (regret < _MARGIN * self._last.total) & ~known
             ranked: list[int] = np.argsort(regret, kind="stable").tolist()
@@ -258,9 +269,16 @@ class ExactSearch:
             todo = {c: self.menus[c] for c in conditions_of(chosen) if c not in self._climbed}
             if not todo:
                 return
-            self._take(improved(self.task, todo, self.weights))
+            dear = [c for c, menu in todo.items() if weighed(menu, weights).min(initial=np.inf) > hopes.get(c, np.inf)]
+            self._take(roomy(self.task, dear, weights, self.settings.seed, self.known_starts()))
+            self._take(improved(self.task, {c: todo[c] for c in todo if c not in dear}, weights))
             self._climbed |= {*todo}
             yield from self._cut(phase)
+
+    def _hopes(self, weights: Weights) -> dict[Condition, float]:
+        """Under conditions that were not climbed in, what the layer costs on its own."""
+        own = {c.layer: float(weighed(self.menus[c], weights).min()) for c in conditions_of(self.singles)}
+        return {c: own[c.layer] for c in self.cuts.conditions if c not in self._climbed and c.layer in own}
 
     def _take(self, found: Menus) -> None:
         """Put mappings on the menus of their conditions."""
@@ -270,7 +288,7 @@ class ExactSearch:
     def _make_room(self, phase: str) -> Steps:
         """Map layers for less room under the conditions of plans that may make the schedule better."""
         for _ in range(_ROUNDS):
-            chosen = [self.cuts.plans[i] for i in self._promising(done=False)[:_PLANS_AT_ONCE]]
+            chosen = [self.cuts.plans[i] for i in self._promising()[:_PLANS_AT_ONCE]]
             todo = [c for c in conditions_of(chosen) if c not in self._thrifty]
             if not todo:
                 return
@@ -282,27 +300,26 @@ class ExactSearch:
             self._climbed |= {*todo}
             yield from self._cut(phase)
 
-    def _promising(self, *, done: bool) -> list[int]:
-        """Plans that would make the schedule better if their layers fitted together as they are cheapest, the best
-        first: of those with mappings for less room, or of the others."""
+    def _promising(self) -> list[int]:
+        """Plans without mappings for less room that would make the schedule better if their layers fitted together as
+        they are cheapest, the best first."""
         assert self._last is not None, "there was a cut"
         known = self.cuts.known(self._thrifty)
-        price = self._last.least if done else np.where(known, self._last.price, self._last.least)
-        regret = self.cuts.regret(price, self._last.total)
-        most = _NEAR * self._last.total if done else 0.0
-        return [i for i in np.argsort(regret, kind="stable").tolist() if regret[i] < most and known[i] == done]
+        regret = self.cuts.regret(np.where(known, self._last.price, self._last.least), self._last.total)
+        return [i for i in np.argsort(regret, kind="stable").tolist() if regret[i] < 0 and not known[i]]
 
     def _near(self) -> list[Filled]:
         """Plans with mappings that make a schedule nearly as good as the best one, the best first."""
         assert self._last is not None, "there was a cut"
-        price, filled = self._last.price.copy(), dict[int, Filled]()
-        for i in self._promising(done=True)[: 4 * _NEAR_PLANS]:
+        most, price, filled = _NEAR * self._last.total, self._last.price.copy(), dict[int, Filled]()
+        regret = self.cuts.regret(self._last.least, self._last.total)
+        for i in [i for i in np.argsort(regret, kind="stable").tolist() if regret[i] < most][: 4 * _NEAR_PLANS]:
             found = fill(self.task, self.cuts.plans[i], self.menus, self._weights(self.best), np.inf)
             price[i] = np.inf if found is None else found.price
             if found is not None and len(found.plan.conditions) > 1:
                 filled[i] = found
         regret = self.cuts.regret(price, self._last.total)
-        near = sorted((i for i in filled if regret[i] < _NEAR * self._last.total), key=lambda i: regret[i])
+        near = sorted((i for i in filled if regret[i] < most), key=lambda i: regret[i])
         return [filled[i] for i in near[:_NEAR_PLANS]]
 
     def refine(self) -> Steps:
