@@ -277,7 +277,7 @@ class ExactSearch:
 
     def _hopes(self, weights: Weights) -> dict[Condition, float]:
         """Under conditions that were not climbed in, what the layer costs on its own."""
-        own = {c.layer: float(weighed(self.menus[c], weights).min()) for c in conditions_of(self.singles)}
+        own = {c.layer: float(weighed(self.menus[c], weights).min(initial=np.inf)) for c in conditions_of(self.singles)}
         return {c: own[c.layer] for c in self.cuts.conditions if c not in self._climbed and c.layer in own}
 
     def _take(self, found: Menus) -> None:
@@ -369,7 +369,7 @@ class ExactSearch:
         found = {c.layer: starts_of(best_few(self.menus[c], self.weights)) for c in conditions_of(self.singles)}
         for filled in self.groups:
             for i, condition in enumerate(filled.plan.conditions):
-                found[condition.layer].append(start_from(filled.chosen, i))
+                found.setdefault(condition.layer, []).append(start_from(filled.chosen, i))
         return {number: distinct_starts(mine) for number, mine in found.items()}
 
     def polish(self) -> Steps:
