@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONAL = {
-    "baselines": {"botorch", "gpytorch", "pymoo", "torch"},
+    "baselines": {"botorch", "gpytorch", "optuna", "pymoo", "torch"},
     "huggingface": {"torch", "transformers"},
     "plots": {"matplotlib"},
 }
