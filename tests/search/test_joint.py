@@ -115,7 +115,7 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
 
     class Known:
         def __init__(self, task, settings, incumbent):
-            self.task, self.groups = SimpleNamespace(fusing=0, widths={False: 1}), []
+            self.task, self.groups, self.learned = SimpleNamespace(fusing=0, widths={False: 1}), [], None
             self.incumbent = SimpleNamespace(starts=())
 
         def map(self, starts, *, polished):
@@ -131,7 +131,7 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
             raise OutOfTimeError("large groups were left out")
 
         def __getattr__(self, name):
-            def steps(*_):
+            def steps(*_, **__):
                 done.append(name)
                 yield Status(name)
 

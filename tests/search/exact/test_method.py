@@ -250,8 +250,8 @@ def test_limits_that_are_kept_anyway_change_nothing():
 def test_plans_are_listed_for_half_of_the_time_that_is_left(monkeypatch):
     clock = Clock()
 
-    def slowly(task):
-        for plan in plans(task):
+    def slowly(task, sets):
+        for plan in plans(task, sets):
             clock.now += 1
             yield plan
 
