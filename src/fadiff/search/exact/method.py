@@ -313,7 +313,8 @@ class ExactSearch:
         assert self._last is not None, "there was a cut"
         most, price, filled = _NEAR * self._last.total, self._last.price.copy(), dict[int, Filled]()
         regret = self.cuts.regret(self._last.least, self._last.total)
-        for i in [i for i in np.argsort(regret, kind="stable").tolist() if regret[i] < most][: 4 * _NEAR_PLANS]:
+        ranked: list[int] = np.argsort(regret, kind="stable").tolist()
+        for i in [i for i in ranked if regret[i] < most][: 4 * _NEAR_PLANS]:
             found = fill(self.task, self.cuts.plans[i], self.menus, self._weights(self.best), np.inf)
             price[i] = np.inf if found is None else found.price
             if found is not None and len(found.plan.conditions) > 1:
