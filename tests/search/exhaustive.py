@@ -192,7 +192,7 @@ def undominated(points: np.ndarray) -> np.ndarray:
 def every_group(workload, machine, one, exact=False, asked=None) -> np.ndarray:
     """``[ways, 2]`` energy and cycles of every undominated way to map the layers of a group that fits."""
     usable = np.array([memory.usable_bytes for memory in machine.memories[1:]])
-    count, fusing = len(usable), machine.structure.memories[1:].index(machine.structure.fuses)
+    count, fuses = len(usable), [node == machine.structure.fuses for node in machine.structure.memories[1:]]
     nodes, orders, live = map_space(machine).nodes, map_space(machine).orders, buffer_bytes(workload, machine, one)
     if asked is not None:  # what pays without constraints may not do with them
         nodes, orders = all_nodes(machine), None
@@ -205,7 +205,7 @@ def every_group(workload, machine, one, exact=False, asked=None) -> np.ndarray:
         else:
             every = every_sum(workload, machine, one, name)
         besides = every.running - every.kept
-        besides[fusing] += buffers
+        besides[fuses] += buffers
         waiting = every.waiting if i else besides
         mine = undominated(np.concatenate([[every.energy_pj, every.cycles], every.kept, besides, waiting]).T)
         a, b = ways[:, None], mine[None]

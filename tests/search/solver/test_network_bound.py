@@ -8,7 +8,7 @@ import pytest
 from examples import SECOND_FILES
 from fadiff import greedy, load_machine, optimize
 from fadiff.cost import evaluate
-from fadiff.hardware import Vector
+from fadiff.hardware import Memory, Vector
 from fadiff.schedule.file import read_schedule
 from fadiff.search.objective import EDP, STATED
 from fadiff.search.solver.network_bound import Prover, prove
@@ -43,6 +43,15 @@ def test_no_schedule_of_a_tiny_network_is_below_the_bound(name, chip, exact):
     assert bound.least.exact_factors == exact
     assert bound.least.edp_uj_cycles <= least * (1 + 1e-9)
     assert bound.least.edp_uj_cycles >= bound.least.energy_pj * 1e-6 * bound.least.cycles * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_where_nothing_fuses_layers_are_proven_one_by_one(name):
+    tight = CHIPS["tight"]
+    nodes = tuple(replace(node, fuses=False) if isinstance(node, Memory) else node for node in tight.nodes)
+    workload, machine = NETWORKS[name], replace(tight, nodes=nodes)
+    bound, least = proven(evaluate(greedy(workload, machine))), least_edp(workload, machine)
+    assert least * 0.9 < bound.least.edp_uj_cycles <= least * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

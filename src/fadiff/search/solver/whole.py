@@ -237,12 +237,11 @@ class Wholes:
         At level 0 beside its own buffers only; at level 1 its room is rounded up, so that many groups share what is
         found out of it.
         """
-        assert self._fuses is not None
         bound, runs = self._bounds[seat.layer], self._workload.layers[seat.layer].repeat
         _, place = self._modes.places[seat.layer][option.place]
         wanted = bound.numbers[place], seat.tile
         taken = {node: bytes_ for node, bytes_ in beside.items() if bytes_} if level else {}
-        if level:
+        if level and self._fuses is not None:
             taken[self._fuses] = taken.get(self._fuses, 0.0) + seat.live_bytes
         if not isinstance(bound, LayerBound):
             full = any(bytes_ > usable_bytes(self._machine, node) + 1e-6 for node, bytes_ in taken.items())
