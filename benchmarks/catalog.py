@@ -1,6 +1,7 @@
 """Every network of the zoo on every built-in accelerator: searched, proven, executed and reported.
 
-Run: ``python -m benchmarks.catalog [--models ...] [--machines ...] [--budget 60s] [--jobs 1] [--csv FILE]``
+Run: ``python -m benchmarks.catalog [--models ...] [--machines ...] [--budget 60s] [--jobs 1] [--csv FILE]``, and
+``python -m benchmarks.catalog --table FILE`` for the gaps in such a file as a table.
 
 Each cell is the three commands a user gives, each in a fresh process that finds nothing compiled; with `--search-only`
 the first of them alone. A cell that fails is a row with what it printed last. What is left of the budget after the
@@ -89,6 +90,19 @@ def _fadiff(cores: list[int], *words: str) -> tuple[str, float]:
     return done.stdout, time.monotonic() - began
 
 
+def table(rows: list[dict[str, str]]) -> str:
+    """Gaps by network and accelerator; a dash where nothing was proven, a star where the budget ended the search."""
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    cells = {(row["machine"], row["model"]): row for row in rows}
+    lines = [["accelerator", *models], ["---", *["---:"] * len(models)]]
+    for machine in dict.fromkeys(row["machine"] for row in rows):
+        mine = [cells[machine, model] for model in models]
+        gaps = [f"{float(row['gap']):.1%}" if row["gap"] else "-" for row in mine]
+        ended = ["*" if row["stopped"] == "budget" else "" for row in mine]
+        lines.append([machine, *map("".join, zip(gaps, ended, strict=True))])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=zoo_names())
@@ -97,7 +111,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--search-only", action="store_true", help="without executing and reporting the schedules")
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--table", type=Path, metavar="FILE", help="only print the gaps of a finished run")
     arguments = parser.parse_args()
+    if arguments.table:
+        with arguments.table.open() as file:
+            print(table(list(csv.DictReader(file))))
+        return
     wanted = list(product(arguments.models, arguments.machines))
     free: queue.Queue[list[int]] = queue.Queue()
     for share in shares(arguments.jobs):

@@ -8,10 +8,13 @@ import pytest
 
 from fadiff import Dims, Group, Input, Layer, Machine, Schedule, Workload, evaluate, load_machine, optimize, violations
 from fadiff.hardware.variants import read_variant
+from fadiff.search.driver import Incumbent, Settings
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.lessons import Lessons, alike, recalled
 from fadiff.search.exact.menus import size_of
+from fadiff.search.exact.method import ExactSearch
+from fadiff.search.objective import EDP
 
 PAIR = Workload(
     "pair",
@@ -76,8 +79,11 @@ def test_what_is_found_depends_on_the_first_search_alone_and_is_as_good_as_witho
 
 
 def test_a_machine_that_is_not_alike_learns_nothing():
-    other = read_variant("gemmini-small", {"cols": 8}).machine
-    assert optimize(PAIR, other, lessons=taught()).schedule == optimize(PAIR, other).schedule
+    settings = Settings(lessons=taught())
+    for chip, learns in ((read_variant("gemmini-small", {"cols": 8}).machine, False), (machine(4), True)):
+        known = ExactSearch(Task(PAIR, chip), settings, Incumbent(EDP))
+        assert (known.learned is taught().learned) == learns
+        assert (known.lessons is taught()) == learns
     assert taught().learned is not None
 
 
