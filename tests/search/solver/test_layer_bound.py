@@ -1,12 +1,16 @@
 """The bound of a layer: the optimum of tiny layers, and never raised by a better machine."""
 
 from dataclasses import replace
+from math import inf
 
+import numpy as np
 import pytest
 
 from fadiff.hardware import Axis, Memory, Vector
 from fadiff.schedule import Group
+from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
+from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import ON_ITS_OWN
 from search.exhaustive import all_nodes, every_mapping
 from search.networks import FLAT, GEMMINI, mac, network, sized
@@ -87,3 +91,16 @@ def test_a_better_machine_never_has_a_higher_optimum_than_the_bound_says(name):
         least = bound(layer, machine, weights)
         for other in better(machine):
             assert bound(layer, other, weights) <= least * (1 + 1e-3)
+
+
+def test_weights_that_no_memory_holds_are_not_kept_and_no_walk_is_needed_to_know():
+    layer, machine = LAYERS["product"], CHIPS["tight"]
+    kept = replace(ON_ITS_OWN, grouped=True, keeps=True)
+    looked = LayerBound(layer, changed(machine, machine.nodes[1].name, bytes=16), (kept, ON_ITS_OWN))
+    whole = tuple(Cells((size,), (size,)) for size in layer.dims)
+    rows = np.array([row_of((0, whole)), row_of((1, whole))], dtype=np.float64)
+    impossible, possible = looked.least((1.0, 100.0), rows)
+    assert impossible == inf
+    assert 0 < possible < inf
+    assert looked.passes == 0
+    assert looked.lowest((1.0, 100.0), (0, whole)) is None

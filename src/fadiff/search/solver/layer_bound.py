@@ -115,8 +115,9 @@ class LayerBound:
         if weights not in self._known:
             nearest = min(self._known, key=lambda known: apart(known, weights), default=None)
             if nearest is None:
-                parts = list(self._whole())
-                values = [support(part.lines, weights) for part in parts]
+                whole = list(self._whole())
+                parts = [part for part, _ in whole]
+                values = [support(part.lines, weights) if possible else inf for part, possible in whole]
             else:
                 # What is impossible is so at any prices.
                 known = self._known[nearest]
@@ -153,7 +154,9 @@ class LayerBound:
     def barren(self, wanted: Wanted) -> bool:
         """Whether it is certain at once that no mapping has tiles of interest, whatever its lanes."""
         number, tile = wanted
-        part = next(part for part in self._whole() if part.place == number)
+        part, possible = next(whole for whole in self._whole() if whole[0].place == number)
+        if not possible:
+            return True
         ends = {(0, d): part.grid.cells[0][d].within(at.low[0], at.high[-1]) for d, at in enumerate(tile)}
         part = replace(part, tile=tile, grid=part.grid.replaced(ends))
         prices = self._prices(part, (1.0, 0.0), part.shares)
@@ -202,8 +205,8 @@ class LayerBound:
         known.replace(number, found, values)
         return True
 
-    def _whole(self) -> Iterator[Part]:
-        """All mappings, by place."""
+    def _whole(self) -> Iterator[tuple[Part, bool]]:
+        """All mappings, by place, and whether there can be any."""
         size = self.layer.dims
         grid = self._within(first_grid(size, len(self.machine.nodes), exact=self.exact))
         for number, place in enumerate(self.places):
@@ -217,7 +220,8 @@ class LayerBound:
                 {self.binds: 1.0},
             )
             floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
-            yield replace(part, lines=tuple(floors)) if floors[0].value < inf else part
+            possible = floors[0].value < inf
+            yield replace(part, lines=tuple(floors)) if possible else part, possible
 
     def _within(self, grid: Grid) -> Grid:
         """A grid with the extents that are asked for, and those that the first memory's factors leave at most."""
