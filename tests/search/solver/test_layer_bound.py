@@ -6,14 +6,14 @@ from math import inf
 import numpy as np
 import pytest
 
-from fadiff.hardware import Axis, Memory, Vector
+from fadiff.hardware import Axis, Machine, Memory, Vector
 from fadiff.schedule import Group
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import ON_ITS_OWN
 from search.exhaustive import all_nodes, every_mapping
-from search.networks import FLAT, GEMMINI, mac, network, sized
+from search.networks import DRAM, FLAT, GEMMINI, mac, memory, network, sized
 
 LAYERS = {
     "product": mac("a", "N6 K5 C4"),
@@ -26,6 +26,11 @@ CHIPS = {
     "small": sized(GEMMINI, rows=2, cols=2, accumulator=32, scratchpad=64),
     "tight": sized(GEMMINI, rows=2, cols=2, accumulator=16, scratchpad=24),
     "flat": sized(FLAT, lanes=2, buffer=40, spad=8),
+    "split": Machine(
+        "split",
+        (DRAM, memory("glb", "WIO", 40), Axis("x", 2, "C"), memory("sums", "O", 16), memory("sum", "O", 4, pj=0.5)),
+        mac_pj=0.5,
+    ),
 }
 WEIGHTS = ((1.0, 0.0), (0.0, 1.0), (1.0, 100.0))
 

@@ -191,34 +191,81 @@ class Closing:
         least, most = (lanes[_REDUCED].prod() for lanes in self.between(TOP, memory))
         return values[0] if most == 1 else values[1] if least > 1 else min(values)
 
+    def _splits(self, memory: int) -> bool:
+        """Whether lanes above a memory are certain to split sums."""
+        return bool(self.between(TOP, memory)[0][_REDUCED].prod() > 1)
+
     def _sums(self, keeper: int, here: Lattice | float, outside: Lattice | float, prices: Prices) -> Lattice | float:
-        """The price of O between a keeper and its parent: finished outputs, unfinished sums, and sums fetched back."""
+        """The price of O between a keeper and its parent: finished outputs, unfinished sums, and sums fetched back.
+
+        Where lanes above a memory split sums, what arrives there and does not leave it is fetched back, and what comes
+        back to it from further out: what arrives is charged to the flow that brings it, and what leaves for good is
+        credited to the memory's own.
+        """
+        output, parent = self.layer.output_words, self.counts.parent("O", keeper)
+        fixed, of_here, of_outside = self._prices_of_sums(keeper, prices)
+        if self._splits(parent):
+            charged = self._charged(parent, prices)
+            fixed, of_outside = fixed + output * charged, of_outside + charged
+        if keeper != self.structure.keepers("O")[-1] and self._splits(keeper):
+            credited = self._charged(keeper, prices)
+            fixed, of_here = fixed - output * credited, of_here - credited
+            of_outside = of_outside + self._finished(parent, (credited, 0.0))
+        if keeper == self.structure.hands_over and prices.role.copied:
+            # Only finished outputs are handed over.
+            fixed = np.where(outside > 1, np.inf, fixed)
+        if of_here < 0:
+            # Lanes make no more of what arrives at the parent.
+            most = self._most_parts(keeper)
+            arrives = np.maximum(outside, here / most)
+            return fixed + output * (of_here * (most * arrives - 1) + of_outside * (arrives - 1))
+        return fixed + output * (of_here * (here - 1) + of_outside * (outside - 1))
+
+    def _prices_of_sums(self, keeper: int, prices: Prices) -> tuple[Lattice | float, float, float]:
+        """What O costs between a keeper and its parent if each value passes both once; and of each output, passing the
+        keeper, and the parent, once more. What is fetched back from a parent above which lanes split sums is left out.
+        """
         keepers, fuses, bits = self.structure.keepers("O"), self.structure.fuses, self.machine.bits
         parent, innermost = self.counts.parent("O", keeper), keeper == keepers[-1]
         output, stored, role = self.layer.output_words, self.layer.stored_words, prices.role
-        again, left = output * (outside - 1), output * (here - 1)
         arrives = leaves = 1.0
-        cost: Lattice | float = 0.0
+        cost = 0.0
         if fuses is not None and parent < fuses:
             arrives = leaves = role.drained
             if keeper > fuses:
                 leaves = role.drained + role.copied
                 cost = stored * role.copied * bits.O * prices.write[fuses]
-        # Arrivals at the parent; where lanes above it split sums, none is known to be fetched back.
         sums = bits.spilled if parent == keepers[0] else bits.sums
         done = self._finished(parent, (stored * bits.O * arrives, output * sums))
-        back = prices.read[parent] * sums + prices.write[keeper] * bits.sums
-        back = self._finished(parent, (back + innermost * prices.read[keeper] * bits.sums, 0.0))
-        cost = cost + prices.write[parent] * done + (prices.write[parent] * sums + back) * again
+        back = self._finished(parent, (self._price_of_return(keeper, prices), 0.0))
+        cost, of_outside = cost + prices.write[parent] * done, prices.write[parent] * sums + back
         # Departures from the keeper; those of the innermost are counted with its updates.
-        if keeper == self.structure.hands_over and role.copied:
-            # Only finished outputs are handed over.
-            cost = np.where(outside > 1, np.inf, cost)
         if innermost:
-            return cost + prices.read[keeper] * bits.sums * output * (leaves - 1)
+            return cost + prices.read[keeper] * bits.sums * output * (leaves - 1), 0.0, of_outside
         done = self._finished(keeper, (stored * bits.O * leaves, output * bits.sums * leaves))
         rest = self._finished(keeper, (1.0, leaves))
-        return cost + prices.read[keeper] * (done + bits.sums * rest * left)
+        return cost + prices.read[keeper] * done, prices.read[keeper] * bits.sums * rest, of_outside
+
+    def _price_of_return(self, keeper: int, prices: Prices) -> float:
+        """The price of a sum that a keeper fetches back from its parent, and reads once more if it is the innermost."""
+        keepers, bits = self.structure.keepers("O"), self.machine.bits
+        parent, innermost = self.counts.parent("O", keeper), keeper == keepers[-1]
+        sums = bits.spilled if parent == keepers[0] else bits.sums
+        again = prices.write[keeper] + innermost * prices.read[keeper]
+        return float(prices.read[parent] * sums + again * bits.sums)
+
+    def _charged(self, memory: int, prices: Prices) -> float:
+        """Of the price of a sum fetched back from a memory above which lanes split sums, so much that what leaves it
+        for one sum that arrives at its parent costs no less than nothing after the credit."""
+        keepers, most = self.structure.keepers("O"), self._most_parts(memory)
+        _, of_here, of_outside = self._prices_of_sums(memory, prices)
+        again = self._finished(self.counts.parent("O", memory), (1.0, 0.0))
+        price = self._price_of_return(keepers[keepers.index(memory) + 1], prices)
+        return price if most <= again else min(price, (most * of_here + of_outside) / (most - again))
+
+    def _most_parts(self, keeper: int) -> float:
+        """So many sums at most leave a keeper for one that arrives at its parent."""
+        return float(self.between(self.counts.parent("O", keeper), keeper)[1][_REDUCED].prod())
 
     def at_macs(self, prices: Prices) -> float:
         """What the MACs read and add, whatever the loops: each value once per step, lanes below a keeper together."""
