@@ -46,6 +46,8 @@ FIRST_LOSS = 0.01
 FIRST_SHARE = 0.6
 """The line at the schedule's own prices is raised before others, to within so much, or for so much of the time: they
 begin with what it taught of the layers."""
+FIRST_RISE, FIRST_PATIENCE = 0.1, 4 * 32
+"""It comes first no longer where so many walks brought it nearer to the schedule by less than this share."""
 SPACING = 0.35
 """Lines are looked at where the logarithm of the ratio of their prices is so near to the one wanted."""
 STEP = 0.05
@@ -179,6 +181,7 @@ class Prover:
         rose: dict[Weights, tuple[float, int]] = {}
         best, since = inf, 0
         first = self.objective.prices is None or self._limited
+        lost, lost_at = inf, 0
         while True:
             meeting = corners(self.lines.values())
             bound = self._bound(meeting, time.monotonic() - began)
@@ -195,7 +198,10 @@ class Prover:
             spent = (time.monotonic() - began) / budget_seconds
             if walks is not None:
                 spent = max(spent, self.walks / (walks * len(self.kinds)))
+            if self._loss(own) < (1 - FIRST_RISE) * lost:
+                lost, lost_at = self._loss(own), self.walks
             first = first and spent < FIRST_SHARE and self._loss(own) > FIRST_LOSS
+            first = first and self.walks - lost_at <= FIRST_PATIENCE
             weights = own if first else self._next(meeting, done)
             if weights is not None:
                 value, walked = rose.get(weights, (0.0, self.walks))
