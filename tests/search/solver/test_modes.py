@@ -8,7 +8,8 @@ import pytest
 from fadiff import greedy, load_machine
 from fadiff.schedule import Group, Trips
 from fadiff.schedule.ir import SHARED_LOOPS
-from fadiff.schedule.tiling import group_tiling, inner_edges
+from fadiff.schedule.tiling import group_tiling, inner_edges, leads
+from fadiff.search.exact.sets import Growing
 from fadiff.search.solver.modes import Modes
 from fadiff.search.solver.place import Links, places
 from fadiff.search.solver.sharing import Tilings, halves
@@ -51,6 +52,41 @@ def test_a_tensor_that_passes_a_layer_takes_room_beside_it():
     near = frozenset({("b", "c"), ("c", "s")})
     without, beside = (found[links].least_bytes(tile, BLOCK["c"].dims, 8) for links in (near, near | {("a", "s")}))
     assert beside - without == 4 * 8 * 8
+
+
+TALL = network(
+    mac("t", "K4 C4 P16 Q16 R3 S3"),
+    mac("a", "K4 C4 P16 Q16 R5 S5", "t", epilogue=("max_pool",), out=(8, 8)),
+    mac("b", "K4 C4 P4 Q4 R3 S3", "a", stride=(2, 2)),
+    mac("c", "K4 C4 P4 Q4 R5 S1", "b", dilation=(2, 1)),
+    mac("d", "K4 C4 P4 Q4", "a", stride=(2, 2)),
+    add("s", "K4 P4 Q4", "c", "d"),
+    mac("e", "K4 C4 P4 Q4 R3 S3", "s"),
+    mac("f", "K4 C8 P4 Q4", "s", "e"),
+)
+"""Strides, pooling, gaps, a shortcut with a convolution of its own, and a concatenation."""
+
+
+def test_a_shortcut_waits_for_as_many_rows_as_what_it_passes_runs_ahead():
+    links = Links(BLOCK, MACHINE)
+    # b reads a row that c has not made yet: until it has, the shortcut keeps one row more than a tile.
+    assert links.halo(("a", "b")) == (2, 2)
+    assert links.halo(("a", "s")) == (1, 1)
+    assert links.halo(("b", "c")) == (0, 0)
+
+
+@pytest.mark.parametrize("workload", [CHAIN, BLOCK, TALL], ids=["chain", "block", "tall"])
+def test_no_group_has_less_of_a_halo_than_its_links(workload):
+    links, growing, found = Links(workload, MACHINE), Growing(workload), 0
+    for layers in growing:
+        growing.grow(layers)
+        edges = inner_edges(workload, layers)
+        for name, ahead in leads(workload, edges).items():
+            needed = [links.halo((name, edge.target)) for edge in edges if edge.source == name]
+            for axis, sides in enumerate(zip(*needed, strict=True)):
+                assert ahead[axis].halo >= max(sides)
+                found += ahead[axis].halo == max(sides) > 0
+    assert found > 3
 
 
 @pytest.mark.parametrize("workload", [CHAIN, BLOCK], ids=["chain", "block"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fadiff.schedule.barriers import barriers
 from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.schedule.nest import IRRELEVANT_DIMS, C, G, K, N, P, Q
-from fadiff.schedule.tiling import channel_loop_problem
+from fadiff.schedule.tiling import Ahead, channel_loop_problem, leads
 from fadiff.search.solver.closing import ALONE, Role
 from fadiff.workload.layer import DIMS
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 MOST_TIES = 6
 """Links around a layer that its places tell apart: one with more of its own is *loose*, others that pass it are left
 out."""
+
+MOST_LEADS = 1024
+"""Halos follow from the layers that run between the ends of a link, if these are no more than so many edges, for every
+lead that the last of them may have."""
 
 Link = tuple[str, str]
 """Two layers, one of which reads the other: their tensor is fused, or not."""
@@ -45,8 +49,8 @@ class Buffer:
     """A tensor that waits in the memory that fuses while the layer runs; its least size follows from the layer's tile.
 
     Along rows and columns it holds what a tile of the layer takes or makes (of one that passes, what follows from it
-    along a path) and the halo of the window that slides over it, h = min(P', stride * tile + (R-1)*dilation + 1 -
-    stride), and where both are cut the halo of whole rows; of other dims, the tile where a group can share them.
+    along a path) and the halo that outlasts an iteration, h = min(P', stride * tile + halo), and where both are cut the
+    halo of whole rows; of other dims, the tile where a group can share them.
     """
 
     stored: tuple[int, int]
@@ -162,6 +166,30 @@ class Links:
             if not all((edge.source, edge.target) in can for edge in edges):
                 del self.passed[link]
 
+        self._halos: dict[Link, tuple[int, int]] = {}
+        fusible = [edge for edge in workload.edges if (edge.source, edge.target) in self.passed]
+        self._most_ahead = {name: max(ahead.lead for ahead in both) for name, both in leads(workload, fusible).items()}
+        """Stored rows or columns that a layer may be ahead by in any group."""
+
+    def halo(self, link: Link) -> tuple[int, int]:
+        """Rows and columns of a fused tensor that outlast an iteration at least, lead' - low, because of one consumer:
+        with what runs between, how far its maker is ahead is known, however far the consumer is ahead itself."""
+        if link not in self._halos:
+            source, target = link
+            group, most = {*link, *self.passed[link]}, self._most_ahead.get(target, 0)
+            edges = [edge for name in group for edge in self.workload.consumers[name] if edge.target in group]
+            direct = [edge for edge in edges if (edge.source, edge.target) == link]
+            if len(edges) * most > MOST_LEADS:
+                edges = direct
+            halos: list[tuple[int, int]] = []
+            for ahead in range(most + 1):
+                known = {target: (Ahead(ahead, 0), Ahead(ahead, 0))}
+                makers, alone = (leads(self.workload, some, known)[source] for some in (edges, direct))
+                rows, cols = (maker.lead - (own.lead - own.halo) for maker, own in zip(makers, alone, strict=True))
+                halos.append((rows, cols))
+            self._halos[link] = max(0, min(rows for rows, _ in halos)), max(0, min(cols for _, cols in halos))
+        return self._halos[link]
+
     def _between(self, link: Link) -> list[str]:
         source, target = link
         return [
@@ -246,15 +274,15 @@ def _place(links: Links, layer: Layer, fused: Fused) -> Place:
     consumers = {(edge.source, edge.target) for edge in workload.consumers[layer.name]}
     drained = float(not consumers or not consumers <= fused)
     own = [*arriving, *leaving]
-    waiting = {edge.source: _read(links, layer, edge) for edge in arriving}
+    waiting = {edge.source: _read(links, layer, edge, fused) for edge in arriving}
     passing = {source for source, target in fused if layer.name not in (source, target)}
-    waiting |= {name: _passing(links, layer, name) for name in sorted(passing - {*waiting})}
+    waiting |= {name: _passing(links, layer, name, fused) for name in sorted(passing - {*waiting})}
     return Place(
         Role(share, weight, drained, float(bool(leaving))),
         sum(edge.port == "addend" for edge in arriving),
         grouped=True,
         waiting=tuple(waiting.values()),
-        made=_made(workload, layer, leaving) if leaving else None,
+        made=_made(links, layer, fused) if leaving else None,
         cut=frozenset(DIMS.index(dim) for dim in _cuts(links, layer, own, lonely=len(fused) == 1)),
     )
 
@@ -285,20 +313,19 @@ def sharable(workload: Workload, machine: Machine, edge: Edge) -> set[str]:
     return set(SHARED_LOOPS) - barred
 
 
-def _read(links: Links, layer: Layer, edge: Edge) -> Buffer:
+def _read(links: Links, layer: Layer, edge: Edge, fused: Fused) -> Buffer:
     """The buffer of a fused operand."""
     workload, source = links.workload, links.workload[edge.source]
     shared = [(d, layer.dims[d]) for d in (N, G) if source.dims[d] == layer.dims[d] > 1]
     if source.dims.K == layer.dims.C:
         shared.append((C, layer.dims.C))
-    halo = _halo(layer) if edge.port == "input" else (0, 0)
+    halo = _halo(links, edge.source, fused)
     values = source.dims.N * source.channels
-    others = (workload[name] for name in links.readers(edge.source) if name != layer.name)
-    kept = any(any(_halo(other)) for other in others)
+    kept = any(any(links.halo((edge.source, name))) for name in links.readers(edge.source) if name != layer.name)
     return Buffer(source.stored, (_step(edge, workload),), _image(source), halo, values, tuple(shared), kept)
 
 
-def _passing(links: Links, layer: Layer, name: str) -> Buffer:
+def _passing(links: Links, layer: Layer, name: str, fused: Fused) -> Buffer:
     """The buffer of a tensor that waits for a layer further on."""
     workload, source, path = links.workload, links.workload[name], links.path(name, layer.name)
     edges = [
@@ -306,7 +333,7 @@ def _passing(links: Links, layer: Layer, name: str) -> Buffer:
     ]
     shared = tuple((d, layer.dims[d]) for d in (N, G) if all(workload[x].dims[d] == layer.dims[d] > 1 for x in path))
     steps = tuple(_step(edge, workload) for edge in edges)
-    halo = _halo(workload[edges[-1].target]) if edges[-1].port == "input" else (0, 0)
+    halo = _halo(links, name, {*fused, (name, edges[-1].target)})
     return Buffer(source.stored, steps, _image(source), halo, source.dims.N * source.channels, shared)
 
 
@@ -320,18 +347,14 @@ def _image(layer: Layer) -> tuple[int, int]:
     return layer.dims.P, layer.dims.Q
 
 
-def _made(workload: Workload, layer: Layer, leaving: Sequence[Edge]) -> Buffer:
-    """The buffer of the layer's own output: the halo is that of the consumer that needs most."""
-    halos = [_halo(workload[edge.target]) if edge.port == "input" else (0, 0) for edge in leaving]
-    halo = max(rows for rows, _ in halos), max(cols for _, cols in halos)
+def _made(links: Links, layer: Layer, fused: Fused) -> Buffer:
+    """The buffer of the layer's own output."""
+    halo = _halo(links, layer.name, fused)
     shared = tuple((d, layer.dims[d]) for d in (N, G, K) if layer.dims[d] > 1)
     return Buffer(layer.stored, None, _image(layer), halo, layer.dims.N * layer.channels, shared)
 
 
-def _halo(consumer: Layer) -> tuple[int, int]:
-    """By how much the buffer of what a layer reads exceeds a tile at least, lead' - low >= (R-1)*dilation + 1 - stride.
-
-    However far its own consumers make it run ahead, both ends move by the same.
-    """
-    rows, cols = (max(0, reach + 1 - stride) for reach, stride in zip(consumer.reach, consumer.stride, strict=True))
-    return rows, cols
+def _halo(links: Links, source: str, fused: Collection[Link]) -> tuple[int, int]:
+    """Rows and columns of a tensor that outlast an iteration: those of the fused link that needs most."""
+    halos = [links.halo(link) for link in fused if link[0] == source]
+    return max(rows for rows, _ in halos), max(cols for _, cols in halos)
