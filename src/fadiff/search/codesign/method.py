@@ -15,7 +15,6 @@ Every machine that is scored is a row (:mod:`.rows`). Rows that are there alread
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -29,6 +28,7 @@ from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
 from fadiff.hardware import Memory, machine_area
 from fadiff.schedule.rules import violations
+from fadiff.search import clock
 from fadiff.search.codesign.cube import Cube
 from fadiff.search.codesign.descent import Candidate, descend
 from fadiff.search.codesign.moves import STRIDES, Move, needed_values, neighbours, single_moves
@@ -147,12 +147,12 @@ class _Search:
     rows: Rows
 
     def __post_init__(self) -> None:
-        self.began = time.monotonic()
+        self.began = clock.monotonic()
 
     @property
     def seconds(self) -> float:
         """Since the beginning."""
-        return time.monotonic() - self.began
+        return clock.monotonic() - self.began
 
     def spent(self, share: float) -> bool:
         """Whether a share of the budget is used up."""

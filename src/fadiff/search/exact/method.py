@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.cost import evaluate
+from fadiff.search import clock
 from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status
 from fadiff.search.exact.asked import asked_plans
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
@@ -214,9 +214,9 @@ class ExactSearch:
         if self.learned is not None and self.task.fusing is not None:
             room = self.task.all_room.running[self.task.fusing]
             self.cuts.add([plan for plan in self.learned.plans if max(plan.live_bytes) <= room])
-        stop = time.monotonic() + self.settings.seconds_left / 2
-        self.cuts.add(takewhile(lambda _: time.monotonic() < stop, plans(self.task, self.lessons.sets)))
-        if time.monotonic() >= stop:
+        stop = clock.monotonic() + self.settings.seconds_left / 2
+        self.cuts.add(takewhile(lambda _: clock.monotonic() < stop, plans(self.task, self.lessons.sets)))
+        if clock.monotonic() >= stop:
             raise OutOfTimeError("large groups were left out: listing them takes half of the time that was left")
 
     def fuse(self, phase: str, hints: Hints | None = None, *, hopeful: bool = False) -> Steps:
