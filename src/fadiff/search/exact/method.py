@@ -29,7 +29,7 @@ from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
 from fadiff.search.exact.every import every_mapping
-from fadiff.search.exact.lessons import Lessons, recalled
+from fadiff.search.exact.lessons import Lessons, outgrown, recalled
 from fadiff.search.exact.menus import (
     Hints,
     Menus,
@@ -355,8 +355,9 @@ class ExactSearch:
         found = recalled(self.learned, self.task, conditions, self.weights)
         self._take(found)
         self._take({c: self._given[c] for c in found if c in self._given})
-        self._climbed |= self.learned.climbed & found.keys()
-        self._thrifty |= self.learned.thrifty & found.keys()
+        settled = {c for c in found if not outgrown(self.learned, self.task, c, self.weights)}
+        self._climbed |= self.learned.climbed & settled
+        self._thrifty |= self.learned.thrifty & settled
         return [condition for condition in conditions if condition not in found]
 
     def _enumerate(self, conditions: Sequence[Condition]) -> None:
