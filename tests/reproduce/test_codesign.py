@@ -50,7 +50,7 @@ def test_tables_tell_the_mean_of_the_seeds_over_the_least_of_all(tmp_path: Path)
 
 def test_rows_are_the_times_at_which_something_better_was_found():
     design = codesign(asked(0.03), CodesignSettings(budget_seconds=2, proposals="filling", method="greedy"))
-    rows = experiment._points(Cell("one", "tiny", "filling", 0, 5.0), design)
+    rows = experiment._points(Cell("one-of-the-zoo", "tiny", "filling", 0, 5.0), design)
     edp = [float(str(row["edp_uj_cycles"])) for row in rows]
     assert edp == sorted(edp, reverse=True)
     assert edp[0] == design.rows[0].costs["one"]["edp_uj_cycles"]

@@ -124,7 +124,7 @@ def _rows(cell: Cell) -> list[Row]:
 
 
 def _points(cell: Cell, design: Design) -> list[Row]:
-    best = inf
+    best, (workload,) = inf, design.question.workloads
     points: list[Row] = []
     for row in design.rows:
         if row.score < best and row.area_mm2 <= AREA_MM2 * (1 + 1e-9):
@@ -134,7 +134,7 @@ def _points(cell: Cell, design: Design) -> list[Row]:
                 {
                     **cell._asdict(),
                     "seconds": round(row.seconds, 2),
-                    "edp_uj_cycles": row.costs[cell.network]["edp_uj_cycles"],
+                    "edp_uj_cycles": row.costs[workload.name]["edp_uj_cycles"],
                     "machines": row.number + 1,
                     "area_mm2": row.area_mm2,
                     "machine": " ".join(f"{number.name}={value:g}" for number, value in numbers),
