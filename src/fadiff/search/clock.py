@@ -1,6 +1,6 @@
 """The clock that budgets are kept by: that on the wall, or the time that this process had cores for itself.
 
-By the second, searches that are compared get the same work done wherever other programs keep the cores busy, too.
+By the second, searches that are compared get about the same work done where other programs keep the cores busy, too.
 """
 
 from __future__ import annotations

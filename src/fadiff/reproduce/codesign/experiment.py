@@ -107,9 +107,9 @@ def tell(desk: Desk, rows: Sequence[TextRow], who: Sequence[str], absent: dict[s
 
 _ABOUT = (
     "One network at a time, on at most {area:g} mm2; {budget:g} s of a core a run, seeds {seeds}. Time is what the "
-    "process had of its cores, not that of a clock on the wall, so other work on the computer changes nothing; with "
-    "as many runs at a time as cores the two are the same. All searches run in one "
-    "driver, with the same short searches for the schedules of a machine, and end by shrinking the memories of the "
+    "process had of its cores, not that of a clock on the wall, so waiting for cores that other work keeps busy does "
+    "not count. All searches run in one driver, with the same short searches for the schedules of a machine, and end "
+    "by shrinking the memories of the "
     "best machine to what they hold, and one longer search. What they need is compiled before. Told is the best EDP "
     "that each has found by a time over the least that any run found for that network, as geometric mean over the "
     "seeds; a dash where a seed has nothing yet."

@@ -1,6 +1,6 @@
 """Co-design as experiments run it: what it needs is compiled before its time begins, which is that of a core.
 
-So a search that other work interrupts gets as much done as one that has the computer for itself.
+So a search that other work interrupts gets about as much done as one that has the computer for itself.
 """
 
 from __future__ import annotations
