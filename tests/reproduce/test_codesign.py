@@ -1,5 +1,6 @@
 """Co-design against other searches: its spaces, rows, curves and tables."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_tables_tell_the_mean_of_the_seeds_over_the_least_of_all(tmp_path: Path)
 
 def test_rows_are_the_times_at_which_something_better_was_found():
     design = codesign(asked(0.03), CodesignSettings(budget_seconds=2, proposals="filling", method="greedy"))
-    rows = experiment._points(Cell("one", "tiny", "filling", 0, 5.0), design)
+    rows = experiment._points(Cell("one-of-the-zoo", "tiny", "filling", 0, 5.0), design)
     edp = [float(str(row["edp_uj_cycles"])) for row in rows]
     assert edp == sorted(edp, reverse=True)
     assert edp[0] == design.rows[0].costs["one"]["edp_uj_cycles"]
@@ -74,3 +75,23 @@ def test_the_whole_experiment_runs_and_goes_on_from_its_rows(tmp_path: Path, mon
     assert list(table_after(page, "| resnet18, gemmini")) == ["climb", "filling"]
     monkeypatch.setattr(experiment, "design_of", lambda *_: pytest.fail("rows that are there are not measured again"))
     assert run(desk).read_text() == page
+
+
+def test_what_runs_of_a_place_share_is_compiled_once(monkeypatch: pytest.MonkeyPatch):
+    searched = list[object]()
+
+    def watched(*args: object, **rest: object) -> None:
+        searched.append(args)
+
+    monkeypatch.setattr(runs, "optimize", watched)
+    monkeypatch.setattr(runs, "_compiled", set[object]())
+    for proposals in ("climb", "filling"):
+        runs.design_of(asked(0.03), CodesignSettings(0.1, 0, proposals, method="greedy"))
+    assert len(searched) == 1
+
+
+def test_a_budget_is_time_of_a_core(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(runs, "_compile", lambda question, settings: None)
+    began = time.process_time()
+    design = runs.design_of(asked(0.03), CodesignSettings(0.2, 0, "filling", method="greedy"))
+    assert 0 < design.rows[-1].seconds <= time.process_time() - began

@@ -70,7 +70,7 @@ def illegal(better):
 @pytest.fixture
 def clock(monkeypatch):
     fake = Clock()
-    monkeypatch.setattr(driver, "time", fake)
+    monkeypatch.setattr(driver, "clock", fake)
     return fake
 
 

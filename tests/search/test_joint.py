@@ -47,7 +47,7 @@ class Descents:
 @pytest.fixture
 def descents(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(driver, "time", clock)
+    monkeypatch.setattr(driver, "clock", clock)
 
     def make(step_seconds, **rest):
         made = Descents(clock, step_seconds, **rest)

@@ -37,7 +37,7 @@ class Program:
 @pytest.fixture
 def clock(monkeypatch):
     fake = Clock()
-    monkeypatch.setattr(programs, "time", fake)
+    monkeypatch.setattr(programs, "clock", fake)
     monkeypatch.setattr(programs, "_marker", lambda lowered: None)
     return fake
 

@@ -18,8 +18,9 @@ class Job(NamedTuple):
 
 
 def who(job: Job) -> tuple[int, set[int]]:
-    """The process that does it, and its cores."""
-    return os.getpid(), os.sched_getaffinity(0)
+    """The process that does it, and the cores of all its threads."""
+    threads = [int(thread.name) for thread in Path("/proc/self/task").iterdir()]
+    return os.getpid(), set[int]().union(*map(os.sched_getaffinity, threads))
 
 
 def slow(job: Job) -> str:

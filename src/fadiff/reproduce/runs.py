@@ -41,14 +41,23 @@ def result_of(run: Run, model: Workload | str = "") -> Result:
     return found
 
 
-def measure(desk: Desk, jobs: Sequence[Job], work: Callable[[Job], list[Row]], key: Sequence[str]) -> list[TextRow]:
-    """Rows of all jobs, in the order of jobs; `key` names the columns that tell jobs apart. An error ends it."""
+def measure(
+    desk: Desk,
+    jobs: Sequence[Job],
+    work: Callable[[Job], list[Row]],
+    key: Sequence[str],
+    kin: Callable[[Job], Hashable] = lambda job: None,
+) -> list[TextRow]:
+    """Rows of all jobs, in the order of jobs; `key` names the columns that tell jobs apart. An error ends it.
+
+    Jobs of one kin share compiled programs: a process keeps to them.
+    """
 
     def tell(progress: Progress) -> None:
         desk.tell(progress.done, progress.total, str(progress.running[0]) if progress.running else "")
 
     table = engine.Table(desk.file(".csv"), key, ELSEWHERE)
-    return engine.measure(table, jobs, work, Local(desk.jobs), _rows, watch=tell)
+    return engine.measure(table, jobs, work, Local(desk.jobs), _rows, kin=kin, watch=tell)
 
 
 def _rows(job: object, found: list[Row] | Exception) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from fadiff.errors import FadiffError
 from fadiff.schedule.asked import Asked, AskedOne
 from fadiff.schedule.constraints import Constraints, ImpossibleError
 from fadiff.schedule.rules import violations
+from fadiff.search import clock
 from fadiff.search.driver import Limits
 from fadiff.search.greedy import growing
 from fadiff.search.objective import EDP, Objective
@@ -35,10 +35,13 @@ def refusal(
     A deletion filter: each constraint in turn is left out, for good if the others contradict each other without it, or
     where nothing is proven, if still no schedule is found.
     """
-    end = time.monotonic() + LONGEST_SECONDS
+    end = clock.monotonic() + LONGEST_SECONDS
+
+    def late() -> bool:
+        return clock.monotonic() > end
 
     def proof(fewer: Constraints) -> str | None:
-        return contradiction(workload, machine, fewer, exact_factors=exact_factors, stop=lambda: time.monotonic() > end)
+        return contradiction(workload, machine, fewer, exact_factors=exact_factors, stop=late)
 
     def judged(fewer: Constraints) -> str | None:
         found = _problem(workload, machine, fewer, exact_factors=exact_factors)
@@ -48,7 +51,7 @@ def refusal(
     why = proven or why
     left = list(constraints.given)
     for one in constraints.given:
-        if time.monotonic() > end:
+        if clock.monotonic() > end:
             break
         fewer = [other for other in left if other is not one]
         still = judged(constraints.only(fewer))

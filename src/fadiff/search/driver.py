@@ -7,7 +7,6 @@ when the user interrupts; the incumbent, scored by the exact evaluator only, is 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from fadiff.cost import Evaluation, evaluate
 from fadiff.errors import FadiffError
 from fadiff.schedule.constraints import Constraints, ImpossibleError
 from fadiff.schedule.rules import violations
+from fadiff.search import clock
 from fadiff.search.objective import EDP, Objective, Weights
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class Pace:
     @contextmanager
     def work(self, deadline: float, units: int = 1) -> Generator[None]:
         """Do some units, and measure them; raises :class:`OutOfTimeError` where they would end after the deadline."""
-        began = time.monotonic()
+        began = clock.monotonic()
         if began + units * self.seconds > deadline:
             raise OutOfTimeError
         yield
-        self.seconds = (time.monotonic() - began) / units
+        self.seconds = (clock.monotonic() - began) / units
 
 
 class Limits(NamedTuple):
@@ -162,12 +162,12 @@ class Settings:
     lessons: Lessons | None = None
     """What searches on machines alike taught, or where to keep it."""
     deadline: float = float("inf")
-    """When the budget ends, on the clock of `time.monotonic`."""
+    """When the budget ends, on the clock of `fadiff.search.clock`."""
 
     @property
     def seconds_left(self) -> float:
         """What is left of the budget."""
-        return self.deadline - time.monotonic()
+        return self.deadline - clock.monotonic()
 
 
 Method = Callable[["Workload", "Machine", Settings, Incumbent], Iterator[Status]]
@@ -221,7 +221,7 @@ def search(
     from fadiff.search.carry import carry
     from fadiff.search.greedy import growing
 
-    began = time.monotonic()
+    began = clock.monotonic()
     check_energies(machine)
     settings = replace(settings, deadline=began + budget_seconds)
     exact, constraints = settings.exact_factors, settings.constraints
@@ -241,7 +241,7 @@ def search(
     trace: list[TracePoint] = []
 
     def note(status: Status) -> None:
-        best, seconds = incumbent.best or first, time.monotonic() - began
+        best, seconds = incumbent.best or first, clock.monotonic() - began
         point = TracePoint(
             seconds=seconds,
             best_edp_uj_cycles=best.edp_uj_cycles,
@@ -277,5 +277,5 @@ def search(
         stopped = "interrupt"
     if not trace:
         note(Status("greedy"))
-    best, unfused, seconds = incumbent.best or first, incumbent.unfused or first, time.monotonic() - began
+    best, unfused, seconds = incumbent.best or first, incumbent.unfused or first, clock.monotonic() - began
     return Result(best, first, unfused, incumbent.found, seconds, stopped, trace, incumbent.stress, left_out, carried)

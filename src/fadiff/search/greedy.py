@@ -8,7 +8,6 @@ All steps of many layers are priced in one batched call.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -20,6 +19,7 @@ from fadiff.errors import FadiffError
 from fadiff.schedule import Group, Schedule
 from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints import Constraints, ImpossibleError
+from fadiff.search import clock
 from fadiff.search.exact.asked import in_order, joined_groups
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, best_of, moved, price
@@ -66,7 +66,7 @@ def greedy(
 ) -> Schedule:
     """A legal schedule without fusion, but for what must be fused: a few milliseconds for each different layer.
 
-    Layers that are not reached by the deadline, on the clock of `time.monotonic`, keep their coarse tiles. With
+    Layers that are not reached by the deadline, on the clock of `fadiff.search.clock`, keep their coarse tiles. With
     `exact_factors` all tiles divide their dims.
     """
     *_, last = growing(workload, machine, deadline, exact_factors=exact_factors, constraints=constraints)
@@ -109,7 +109,7 @@ def growing(
     coarse = dict(found)
     yield schedule()
     for at in range(0, len(different), LAYERS_AT_ONCE):
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             break
         found |= _fine(task, different[at : at + LAYERS_AT_ONCE])
     if found != coarse:

@@ -7,7 +7,6 @@ the prices at which both cost the same. Whatever schedule is below their line is
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fadiff.errors import FadiffError
 from fadiff.hardware import Machine, load_machine
+from fadiff.search import clock
 from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status, search
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
@@ -170,7 +170,7 @@ def pareto(
         raise FadiffError(f"the seed is {seed}: it must not be negative")
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
-    began, kept = time.monotonic(), Kept()
+    began, kept = clock.monotonic(), Kept()
     result = search(
         workload,
         machine,
@@ -182,13 +182,13 @@ def pareto(
     kept.add(result.best)
     made_by = {"version": version("fadiff-scheduler"), "method": "exact", "seed": seed}
     chosen = tuple(replace(one, schedule=replace(one.schedule, made_by=made_by)) for one in spread(kept.points, points))
-    left, stopped, bound = began + budget_seconds - time.monotonic(), result.stopped, None
+    left, stopped, bound = began + budget_seconds - clock.monotonic(), result.stopped, None
     if stopped != "interrupt" and left > 0:
         try:
             bound = proven(chosen, left, exact_factors=exact_factors)
         except KeyboardInterrupt:
             stopped = "interrupt"
-    return Front(chosen, bound, time.monotonic() - began, stopped)
+    return Front(chosen, bound, clock.monotonic() - began, stopped)
 
 
 def _method(
@@ -201,7 +201,7 @@ def _steps(
     workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, kept: Kept, turns: int
 ) -> Iterator[Status]:
     """The search for EDP, then turns to other prices."""
-    first = time.monotonic() + FIRST_SHARE * settings.seconds_left
+    first = clock.monotonic() + FIRST_SHARE * settings.seconds_left
     early = replace(settings, deadline=first)
     task = Task.of(workload, machine, early)
     known = ExactSearch(task, early, incumbent)
@@ -239,13 +239,13 @@ def proven(points: Sequence[Evaluation], budget_seconds: float, *, exact_factors
     """What no schedule is below: lines at the prices of EDP, of latency and energy alone, and between points."""
     prover = Prover(min(points, key=EDP.score), EDP, exact_factors=exact_factors)
     bound: Bound | None = None
-    began = time.monotonic()
+    began = clock.monotonic()
     for share, objective in ((0.4, EDP), (0.7, LATENCY), (1.0, ENERGY)):
         prover.near, prover.objective = min(points, key=objective.score), objective
         if objective is ENERGY:
             for fast, frugal in pairwise(supported(points)):
                 prover.ask((1.0, price_between(fast, frugal)))
-        left = began + share * budget_seconds - time.monotonic()
+        left = began + share * budget_seconds - clock.monotonic()
         for bound in prover.run(max(0.0, left), walks=PROOF_WALKS):  # noqa: B007  (the last is the best)
             pass
     assert bound is not None, "a proof begins with a bound"

@@ -6,7 +6,6 @@ finds the same schedules.
 
 import os
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -17,6 +16,7 @@ from typing import Any, cast
 import jax
 import jaxlib.version
 
+from fadiff.search import clock
 from fadiff.search.driver import OutOfTimeError, Status
 
 VARIABLE = "FADIFF_CACHE_DIR"
@@ -67,12 +67,12 @@ def compile_in_time(what: str, deadline: float, nodes: int, program: Any, *args:
     Where that would not end before the deadline, it raises :class:`OutOfTimeError`; `what` is what is left out then,
     and `nodes` is the number of nodes of the machine that the program is for.
     """
-    key, began = _key(program, args, static), time.monotonic()
+    key, began = _key(program, args, static), clock.monotonic()
     if (compiler := _compiling.pop(key, None)) is not None and compiler.ident is not None:
         compiler.join(max(0.0, min(deadline - began, threading.TIMEOUT_MAX)))
         if compiler.is_alive():
             raise _not_compiled(what, deadline - began)
-        began = time.monotonic()
+        began = clock.monotonic()
     if key in _compiled:
         _begin_others()
         return
@@ -80,7 +80,7 @@ def compile_in_time(what: str, deadline: float, nodes: int, program: Any, *args:
     lowered = program.lower(*args, **static)
     _begin_others()
     marker = _marker(lowered)
-    left, needed = deadline - time.monotonic(), COMPILING * (time.monotonic() - began)
+    left, needed = deadline - clock.monotonic(), COMPILING * (clock.monotonic() - began)
     if marker is None or not marker.exists():
         _check(what, left, needed, needed)
     if not _ends_in_time(lowered.compile, left):
@@ -96,7 +96,7 @@ def compile_soon(deadline: float, nodes: int, program: Any, *args: Any, **static
     down. :func:`compile_in_time`, told the same, then waits for it.
     """
     key = _key(program, args, static)
-    if key in _compiled or key in _compiling or deadline - time.monotonic() < PLENTY * _least_seconds(nodes):
+    if key in _compiled or key in _compiling or deadline - clock.monotonic() < PLENTY * _least_seconds(nodes):
         return
 
     def work() -> None:

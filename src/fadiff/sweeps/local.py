@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fadiff.errors import FadiffError
@@ -181,7 +182,7 @@ def _serve(pipe: Connection, work: Callable[[Any], object], share: list[int]) ->
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_follow_the_parent, daemon=True).start()
     if share:
-        os.sched_setaffinity(0, share)
+        _keep_to(share)
     while True:
         try:
             job = pipe.recv()
@@ -189,6 +190,13 @@ def _serve(pipe: Connection, work: Callable[[Any], object], share: list[int]) ->
             return
         found = outcome(work, job)
         pipe.send(portable(found) if isinstance(found, Exception) else found)
+
+
+def _keep_to(cores: list[int]) -> None:
+    """Keep all threads of this process to some cores: also those that libraries began when they were imported."""
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # it has ended
+            os.sched_setaffinity(int(thread.name), cores)
 
 
 def _follow_the_parent() -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from math import inf, log
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from fadiff.search import greedy
 from fadiff.search.codesign import CodesignSettings, Design, Question, codesign, method
 from fadiff.search.codesign.rows import Rows
 from fadiff.search.driver import Result, Status
+from fadiff.search.exact.lessons import Learned, Lessons
 from fadiff.search.optimize import optimize
 from fadiff.workload import Workload
 from search.codesign.tiny import FREE, ONE, SPACE, TOY, asked
@@ -182,3 +183,32 @@ def test_a_derived_machine_is_scored_without_fusion(monkeypatch: pytest.MonkeyPa
     assert found.machine.fused_in() is not None
     assert found.evaluations[0].schedule.machine == found.machine
     assert {row.origin for row in found.rows} <= {"proposed", "shrink", "full", "price"}
+
+
+def test_the_best_machine_is_studied_and_machines_with_its_array_learn_from_it(monkeypatch: pytest.MonkeyPatch):
+    seen = list[tuple[object, Lessons | None, bool]]()
+    learned = Learned({}, frozenset(), frozenset(), ())
+
+    def watched(workload: Workload, machine: Machine, *, lessons: Lessons | None, **rest: object) -> Result:
+        seen.append((machine.kind, lessons, lessons is not None and lessons.learned is not None))
+        if lessons is not None:
+            lessons.learned = learned
+        return optimize(workload, machine, method="greedy")
+
+    monkeypatch.setattr(method, "optimize", watched)
+    found = codesign(asked(AREA_MM2), replace(PATIENT, method="exact", budget_seconds=3))
+    studies = [i for i, row in enumerate(found.rows) if row.origin == "study"]
+    assert studies[0] >= method.BETWEEN_STUDIES
+    assert all(later - one > method.BETWEEN_STUDIES for one, later in pairwise(studies))
+    studied = dict[object, Lessons]()
+    for row, (kind, lessons, learns) in zip(found.rows, seen, strict=True):
+        if row.origin == "full":
+            assert lessons is None
+        elif row.origin == "study":
+            assert lessons is not None
+            assert not learns
+            assert kind not in studied
+            studied[kind] = lessons
+        else:
+            assert lessons is studied.get(kind)
+            assert learns == (kind in studied)

@@ -11,8 +11,8 @@ from fadiff.hardware.variants import read_variant
 from fadiff.search.driver import Incumbent, Settings
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.lessons import Lessons, alike, recalled
-from fadiff.search.exact.menus import size_of
+from fadiff.search.exact.lessons import Lessons, alike, outgrown, recalled
+from fadiff.search.exact.menus import key_of, size_of, start_from, starts_of
 from fadiff.search.exact.method import ExactSearch
 from fadiff.search.objective import EDP
 
@@ -32,7 +32,7 @@ def machine(kb: int) -> Machine:
 @cache
 def taught() -> Lessons:
     lessons = Lessons()
-    optimize(PAIR, machine(2), lessons=lessons)
+    optimize(PAIR, machine(2), lessons=lessons, budget_seconds=600)
     return lessons
 
 
@@ -64,6 +64,23 @@ def test_mappings_are_recalled_with_their_price_on_the_other_machine_and_only_wh
     left = size_of(learned.menus[condition]) - size_of(menu)
     held = np.asarray(learned.menus[condition].running)
     assert left == (held > np.array(task.all_room.running)[:, None]).any(axis=0).sum()
+
+
+def test_what_is_known_is_outgrown_where_the_best_mapping_has_no_room():
+    learned, weights = taught().learned, (1.0, 1.0)
+    assert learned is not None
+    seen: set[tuple[bool, bool]] = set()
+    for small in (True, False):
+        size_bytes = 256 if small else 2048
+        task = Task(PAIR, read_variant("gemmini-small", {"scratchpad.bytes": size_bytes}).machine)
+        menus = recalled(learned, task, [*learned.menus], weights)
+        for condition, menu in menus.items():
+            known = learned.menus[condition]
+            best = key_of(start_from(known, int((known.energy_pj + known.cycles).argmin())))
+            has_room = best in [key_of(one) for one in starts_of(menu)]
+            seen.add((small, has_room))
+            assert outgrown(learned, task, condition, weights) == (not has_room)
+    assert seen == {(True, True), (True, False), (False, True)}
 
 
 def test_what_is_found_depends_on_the_first_search_alone_and_is_as_good_as_without():

@@ -257,7 +257,7 @@ def test_plans_are_listed_for_half_of_the_time_that_is_left(monkeypatch):
 
     monkeypatch.setattr(method, "plans", slowly)
     for module in (method, driver):
-        monkeypatch.setattr(module, "time", clock)
+        monkeypatch.setattr(module, "clock", clock)
     task = task_of(NETWORKS["block"], CHIPS["small"])
     steps = ExactSearch(task, Settings(deadline=clock.now + 2 * 3), Incumbent(EDP))
     with pytest.raises(OutOfTimeError, match="large groups were left out"):

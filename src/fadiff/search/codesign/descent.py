@@ -12,7 +12,6 @@ is asked for and the others smaller ones, so that machines of many areas come ou
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -25,7 +24,7 @@ import numpy as np
 import optax
 from jax.lax import stop_gradient
 
-from fadiff.search import gradient
+from fadiff.search import clock, gradient
 from fadiff.search.codesign.derived import needed_logs
 from fadiff.search.driver import OutOfTimeError, Pace, Status
 from fadiff.search.gradient.descent import Derived, State, draw_noise, moved, pull
@@ -160,7 +159,7 @@ def descend(
             state = cast("CodesignState", _descend(derived, *given, state, jnp.int32(done), count))
             jax.block_until_ready(state)
         done += count
-        if done >= STEPS_AT_ONCE and (settings.steps - done) * pace.seconds > deadline - time.monotonic():
+        if done >= STEPS_AT_ONCE and (settings.steps - done) * pace.seconds > deadline - clock.monotonic():
             raise OutOfTimeError("the descent was left out: there was no time for its steps")
         if done % STEPS_AT_ONCE == 0 or done == settings.steps:
             yield Status("descend", done, settings.steps, float(anneal(settings, done).tau))

@@ -1,7 +1,10 @@
 """Co-design: descend, score the best few machines, shrink and climb from the best, and search it in full.
 
 1. *Descend* (:mod:`fadiff.search.codesign.descent`): many machines with relaxed schedules, at once.
-2. *Score*: a few distinct ones are scheduled by a short search. The relaxed ranking errs by some per cent.
+2. *Score*: a few distinct ones are scheduled by a short search. The relaxed ranking errs by some per cent. The best is
+   *studied*: searched in full once, so that short searches of machines with the same array learn from it
+   (:mod:`fadiff.search.exact.lessons`), and are nearly as good. Whenever the best machine has another array, and some
+   more were scored, so is that one.
 3. *Shrink*: memories no larger than their schedules need; then *climb*: neighbours (:mod:`.moves`) in turn, until none
    is better.
 4. *Finish*: one longer search on the best machine, and its prices: what each number would buy.
@@ -15,8 +18,7 @@ Every machine that is scored is a row (:mod:`.rows`). Rows that are there alread
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
@@ -29,6 +31,7 @@ from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
 from fadiff.hardware import Memory, machine_area
 from fadiff.schedule.rules import violations
+from fadiff.search import clock
 from fadiff.search.codesign.cube import Cube
 from fadiff.search.codesign.descent import Candidate, descend
 from fadiff.search.codesign.moves import STRIDES, Move, needed_values, neighbours, single_moves
@@ -36,7 +39,8 @@ from fadiff.search.codesign.rows import Row, Rows
 from fadiff.search.codesign.samplers import SAMPLERS
 from fadiff.search.codesign.settings import CodesignSettings
 from fadiff.search.driver import OutOfTimeError, Status
-from fadiff.search.optimize import optimize
+from fadiff.search.exact.lessons import Lessons
+from fadiff.search.optimize import PROVEN_METHODS, optimize
 from fadiff.search.programs import stepwise
 
 if TYPE_CHECKING:
@@ -50,14 +54,18 @@ IDLE_ASKS = 30
 """So many machines in a row that are known already end a sampler, or the starts of climbs."""
 SMALLER = (0.5, 0.25)
 """Classes of area below the one that is asked for, each with a machine of its own among the first ones."""
-FULL = "full"
-"""Origin of a row whose schedules were searched for longer."""
+FULL, STUDY = "full", "study"
+"""Origins of rows whose schedules were searched for longer: last of all, and so that machines alike can learn."""
 HAIR = 1e-6
 """By how much a score must be better."""
 DESCENT_SHARE, CLIMB_SHARE = 0.5, 0.8
 """Shares of the budget after which the descent, and the climb, end."""
-QUICK_SHARE, FULL_SHARE = 0.03, 0.12
-"""Shares of the budget for a quick search, and for the last one."""
+QUICK_SHARE, LEARNING_SHARE, FULL_SHARE = 0.03, 0.02, 0.12
+"""Shares of the budget for a quick search, for one that learns from a full one, and at least for a full one."""
+STUDY_SHARE = 0.16
+"""Share of the budget that a study takes at most."""
+BETWEEN_STUDIES = 5
+"""So many machines are scored at least before the best of them is studied."""
 
 
 class Price(NamedTuple):
@@ -147,12 +155,16 @@ class _Search:
     rows: Rows
 
     def __post_init__(self) -> None:
-        self.began = time.monotonic()
+        self.began = clock.monotonic()
+        self.lessons: dict[Hashable, tuple[Lessons, ...]] = {}
+        """What was learned, a lesson for each network, by what machines must have in common for it."""
+        self.studied = len(self.rows.rows)
+        """How many machines had been scored at the last study."""
 
     @property
     def seconds(self) -> float:
         """Since the beginning."""
-        return time.monotonic() - self.began
+        return clock.monotonic() - self.began
 
     def spent(self, share: float) -> bool:
         """Whether a share of the budget is used up."""
@@ -184,6 +196,7 @@ class _Search:
             if len(self.rows.rows) > before:
                 yield Status("score"), _told(row)
             idle = 0 if len(self.rows.rows) > before else idle + 1
+            yield from self._study()
             try:
                 values = asking.send(row.score)
             except StopIteration:
@@ -245,6 +258,8 @@ class _Search:
         was climbed before."""
         strides = list(STRIDES) if self.settings.climbs else [None]
         while strides and not self.spent(CLIMB_SHARE):
+            yield from self._study()
+            here = self.rows.find(here.values) or here
             climbed.add(here.values)
             there = yield from self._step(here, strides[0])
             if there is None:
@@ -268,6 +283,18 @@ class _Search:
             if row.score < here.score - HAIR:
                 return row
         return None
+
+    def _study(self) -> Iterator[tuple[Status, str]]:
+        """Search the best machine in full, if no machine with its array was, and learn from it."""
+        best = self.rows.best
+        if best is None or self.settings.method not in PROVEN_METHODS or self.spent(CLIMB_SHARE):
+            return
+        kind = self.question.space.at(best.values).kind
+        if kind not in self.lessons and len(self.rows.rows) >= self.studied + BETWEEN_STUDIES:
+            self.lessons[kind] = tuple(Lessons() for _ in self.question.workloads)
+            row = self.score(best.values, STUDY, STUDY_SHARE * self.settings.budget_seconds, anew=True)
+            self.studied = len(self.rows.rows)
+            yield Status("study"), _told(row)
 
     def _price(self, best: Row) -> Iterator[tuple[Status, str]]:
         """Score one step of each number of the best machine, also beyond the area."""
@@ -306,14 +333,21 @@ class _Search:
             if self.question.score(machine, best) >= known.score - HAIR:
                 return known
             return self.rows.add(values, best, origin, 0.0, self.seconds)
-        seconds = max(0.5, QUICK_SHARE * self.settings.budget_seconds) if effort is None else effort
+        lessons = self.lessons.get(machine.kind, ()) if origin != FULL else ()
+        learns = bool(lessons) and all(one.learned for one in lessons)
+        share = LEARNING_SHARE if learns else QUICK_SHARE
+        seconds = max(0.5, share * self.settings.budget_seconds) if effort is None else effort
+        given = lessons if learns or origin == STUDY else (None,) * len(self.question.workloads)
         try:
-            found = tuple(self._searched(workload, machine, seconds) for workload in self.question.workloads)
+            found = tuple(
+                self._searched(workload, machine, seconds, lesson)
+                for workload, lesson in zip(self.question.workloads, given, strict=True)
+            )
         except FadiffError as error:
             return self.rows.add(values, (), origin, seconds, self.seconds, str(error))
         return self.rows.add(values, self._best_of(machine, [found, *sources]), origin, seconds, self.seconds)
 
-    def _searched(self, workload: Workload, machine: Machine, seconds: float) -> Evaluation:
+    def _searched(self, workload: Workload, machine: Machine, seconds: float, lessons: Lessons | None) -> Evaluation:
         """The best schedule of a network on a machine, of a search that takes its share of so many seconds."""
         result = optimize(
             workload,
@@ -323,6 +357,7 @@ class _Search:
             seed=self.settings.seed,
             exact_factors=self.settings.exact_factors,
             objective=self.question.objective,
+            lessons=lessons,
         )
         if result.stopped == "interrupt":  # a search keeps what it has; here the machines before this one are kept
             raise KeyboardInterrupt

@@ -38,7 +38,7 @@ class Row:
     costs: dict[str, dict[str, float]]
     """By network: `energy_pj`, `cycles`, `edp_uj_cycles`."""
     origin: str
-    """Who proposed it: `proposed`, `start` of a climb, shrink, a move of the climb, full or price."""
+    """Who proposed it: `proposed`, `start` of a climb, shrink, a move of the climb, study, full or price."""
     effort_seconds: float
     """What its schedules were searched for."""
     seconds: float

@@ -6,13 +6,13 @@ that take the same plan.
 
 from __future__ import annotations
 
-import time
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
+from fadiff.search import clock
 from fadiff.search.driver import OutOfTimeError
 from fadiff.search.evolutionary.fitting import Rows
 from fadiff.search.evolutionary.genome import SHARES, STRENGTHS, Encoding, Genomes
@@ -60,7 +60,7 @@ class Grouping:
         bond = bonds(self.task.workload, np.where(self.encoding.required, STRENGTHS, genomes.strength))
         wish = genomes.wish[:, self._at]
         for i in np.flatnonzero((bond >= STRENGTHS // 2).any(axis=1)):
-            if time.monotonic() > self.task.deadline:
+            if clock.monotonic() > self.task.deadline:
                 raise OutOfTimeError
             for start, taken in split(bond[i], STRENGTHS // 2, partial(self._taken, wish[i])):
                 seats[i, self._at[start : start + taken.size]] = taken

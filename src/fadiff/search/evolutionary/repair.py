@@ -10,7 +10,6 @@ What comes out is what was priced: the genomes returned say exactly the schedule
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import jax
@@ -19,6 +18,7 @@ import numpy as np
 from fadiff.schedule import Mapping, Schedule
 from fadiff.schedule.arrays import MappingArrays, unpack_mapping
 from fadiff.schedule.nest import Nest
+from fadiff.search import clock
 from fadiff.search.driver import OutOfTimeError
 from fadiff.search.evolutionary.fitting import Fitted, Frame, Mapped, Rows, fit
 from fadiff.search.evolutionary.genome import STRENGTHS, Encoding
@@ -85,7 +85,7 @@ class Repair:
         while left.size:
             again: list[Int[np.ndarray, " some"]] = []
             for chunk in np.split(left, range(self._chunk, left.size, self._chunk)):
-                if time.monotonic() > self.task.deadline:
+                if clock.monotonic() > self.task.deadline:
                     raise OutOfTimeError
                 found = self._fitted(factors[chunk], order[chunk], seats[chunk])
                 moving = found.moving.any(axis=1)

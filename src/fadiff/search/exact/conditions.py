@@ -106,7 +106,7 @@ class Task:
         self.structure = useful_structure(workload, machine, self.space)
         self.looped_structure = looped_structure(workload, machine)
         self.deadline = deadline
-        """When to give up, on the clock of `time.monotonic`."""
+        """When to give up, on the clock of `fadiff.search.clock`."""
         self.pace = {False: Pace(), True: Pace()}
         """Of the calls that climb by moves, and by pairs of them."""
         self.dtype = dtype

@@ -1,7 +1,8 @@
 """What a search on one machine teaches about machines alike, which have other numbers at the same nodes.
 
 What a mapping moves and holds does not depend on how large, fast or frugal memories are. So all mappings that a search
-came by are priced on the numbers of another machine in one call, and only those that are used are climbed from again.
+came by are priced on the numbers of another machine in one call, and only those that are used are climbed from again,
+and those of conditions whose best mapping has no room there.
 Which buffers a group needs under which trips does not depend on them either: only which of them fit.
 """
 
@@ -15,7 +16,7 @@ import jax
 import numpy as np
 
 from fadiff.search.exact.climb import price
-from fadiff.search.exact.menus import Menu, distinct, size_of, subset
+from fadiff.search.exact.menus import Menu, distinct, size_of, subset, weighed
 
 if TYPE_CHECKING:
     from jax import Array
@@ -82,6 +83,13 @@ def alike(one: Task, other: Task) -> bool:
             (one.workload, other.workload),
         )
     )
+
+
+def outgrown(learned: Learned, task: Task, condition: Condition, weights: Weights) -> bool:
+    """Whether the best mapping that is known of a condition has no room on a task's machine: a climb ends elsewhere."""
+    menu = learned.menus[condition]
+    best = int(np.argmin(weighed(menu, weights)))
+    return bool((menu.running[:, best] > np.asarray(task.all_room.running)).any())
 
 
 def recalled(learned: Learned, task: Task, conditions: Sequence[Condition], weights: Weights) -> Menus:

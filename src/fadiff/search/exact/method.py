@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -23,13 +22,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.cost import evaluate
+from fadiff.search import clock
 from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status
 from fadiff.search.exact.asked import asked_plans
 from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
 from fadiff.search.exact.every import every_mapping
-from fadiff.search.exact.lessons import Lessons, recalled
+from fadiff.search.exact.lessons import Lessons, outgrown, recalled
 from fadiff.search.exact.menus import (
     Hints,
     Menus,
@@ -214,9 +214,9 @@ class ExactSearch:
         if self.learned is not None and self.task.fusing is not None:
             room = self.task.all_room.running[self.task.fusing]
             self.cuts.add([plan for plan in self.learned.plans if max(plan.live_bytes) <= room])
-        stop = time.monotonic() + self.settings.seconds_left / 2
-        self.cuts.add(takewhile(lambda _: time.monotonic() < stop, plans(self.task, self.lessons.sets)))
-        if time.monotonic() >= stop:
+        stop = clock.monotonic() + self.settings.seconds_left / 2
+        self.cuts.add(takewhile(lambda _: clock.monotonic() < stop, plans(self.task, self.lessons.sets)))
+        if clock.monotonic() >= stop:
             raise OutOfTimeError("large groups were left out: listing them takes half of the time that was left")
 
     def fuse(self, phase: str, hints: Hints | None = None, *, hopeful: bool = False) -> Steps:
@@ -355,8 +355,9 @@ class ExactSearch:
         found = recalled(self.learned, self.task, conditions, self.weights)
         self._take(found)
         self._take({c: self._given[c] for c in found if c in self._given})
-        self._climbed |= self.learned.climbed & found.keys()
-        self._thrifty |= self.learned.thrifty & found.keys()
+        settled = {c for c in found if not outgrown(self.learned, self.task, c, self.weights)}
+        self._climbed |= self.learned.climbed & settled
+        self._thrifty |= self.learned.thrifty & settled
         return [condition for condition in conditions if condition not in found]
 
     def _enumerate(self, conditions: Sequence[Condition]) -> None:

@@ -9,7 +9,6 @@ the box is parted. Work goes to the lines that meet where E*T is least, then to 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import copysign, exp, inf, sqrt
@@ -21,6 +20,7 @@ from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
 from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.ir import LowerBound
+from fadiff.search import clock
 from fadiff.search.driver import check_energies
 from fadiff.search.objective import EDP, Objective
 from fadiff.search.restrictions import Restrictions
@@ -170,7 +170,7 @@ class Prover:
         With a number of walks, layers are walked through so many times each on average, and no more where a tenth of
         them brought nothing.
         """
-        began = time.monotonic()
+        began = clock.monotonic()
         until = began + budget_seconds
         own = a, b = self._own
         for weights in (own, (a, 0.0), (0.0, b)):
@@ -184,18 +184,18 @@ class Prover:
         lost, lost_at = inf, 0
         while True:
             meeting = corners(self.lines.values())
-            bound = self._bound(meeting, time.monotonic() - began)
+            bound = self._bound(meeting, clock.monotonic() - began)
             yield bound
             now = bound.gap(self.near, self.objective)
             if now < best * (1 - LITTLE):
                 best, since = now, self.walks
-            over = time.monotonic() > until
+            over = clock.monotonic() > until
             if walks is not None:
                 over = over or self.walks >= walks * len(self.kinds)
                 over = over or (not first and self.walks - since > walks * len(self.kinds) / 10)
             if over or now <= gap:
                 return
-            spent = (time.monotonic() - began) / budget_seconds
+            spent = (clock.monotonic() - began) / budget_seconds
             if walks is not None:
                 spent = max(spent, self.walks / (walks * len(self.kinds)))
             if self._loss(own) < (1 - FIRST_RISE) * lost:
@@ -310,7 +310,7 @@ class Prover:
             if parted or self.walks > walked:
                 return True
         if groups:
-            self._raise(weights, self.covers.least(agreed, weights, target, lambda: time.monotonic() > deadline))
+            self._raise(weights, self.covers.least(agreed, weights, target, lambda: clock.monotonic() > deadline))
         return False
 
     def _look(self, weights: Weights, mode: Mode, open_: float, deadline: float) -> None:
@@ -322,7 +322,7 @@ class Prover:
         ):
             assert isinstance(bound, LayerBound)
             value = bound.known(weights).value[part].item()
-            if time.monotonic() > deadline or not bound.look(weights, part, value * (1 + LEAST_STEP) + open_):
+            if clock.monotonic() > deadline or not bound.look(weights, part, value * (1 + LEAST_STEP) + open_):
                 break
 
     def _part_boxes(self, weights: Weights, active: Sequence[Mode], *, stalls: bool) -> bool:

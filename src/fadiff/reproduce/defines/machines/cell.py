@@ -6,7 +6,6 @@ pays; DeFiNES' stacks in each of its tiles; and any groups in any tiles, as far 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +14,7 @@ from fadiff.hardware import load_machine
 from fadiff.reproduce.defines.machines.network import stacks, to_workload
 from fadiff.reproduce.defines.machines.reference import BEST, SINGLE, TILED, WHOLE, read_reference
 from fadiff.schedule import Group, Trips
+from fadiff.search import clock
 from fadiff.search.driver import Incumbent, Settings, Status, search
 from fadiff.search.exact.assemble import to_schedule
 from fadiff.search.exact.conditions import Task
@@ -94,7 +94,7 @@ def least_energies(workload: Workload, machine: Machine, tiles: Sequence[Tile], 
             fitting = [plan for plan in wanted if plan is not None]
             if len(fitting) == len(wanted):
                 yield from among(fitting, TILED, tile)
-        task.deadline = time.monotonic() + budget_s
+        task.deadline = clock.monotonic() + budget_s
         runs = [Members(task, layers) for layers in members if len(layers) > 1 and task.fusing is not None]
         yield from among([run.plan(sharing) for run in runs for sharing in run.chosen()], BEST)
         yield from among(every, BEST)
