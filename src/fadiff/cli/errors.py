@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from fadiff.cli.tables import cut
 from fadiff.errors import FadiffError
+from fadiff.files import check_folder_of
 from fadiff.schedule.rules import IllegalScheduleError
 from fadiff_command.signals import TERMINATED, exit_code, interruption, terminated
 
@@ -30,8 +31,7 @@ def check_outputs(written: Iterable[Path | None], read: Sequence[Path | str | No
     for path in outputs:
         if path.is_dir():
             raise FadiffError(f"{path}: this is a folder: name a file in it")
-        if not path.parent.is_dir():
-            raise FadiffError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+        check_folder_of(path)
         if any(_same_file(path, Path(one)) for one in read if one is not None and Path(one).is_file()):
             raise FadiffError(f"{path}: this would replace a file that is read: choose another place")
     for one, other in combinations(outputs, 2):
@@ -70,7 +70,8 @@ class SentencesOnErrors(TyperGroup):
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # the reader has seen enough (`| head`): Typer ends quietly
-            typer.echo(f"error: {cut(str(error.filename or 'output'), PATH_LENGTH)}: {error.strerror}", err=True)
+            place, todo = str(error.filename or "output"), "check its name, its permissions, and the room on its disk"
+            typer.echo(f"error: {cut(place, PATH_LENGTH)}: {error.strerror}: {todo}", err=True)
             raise typer.Exit(BAD_INPUT) from None
         if terminated():
             raise typer.Exit(TERMINATED)  # what was found is saved, but whoever waits for it shall know
