@@ -125,12 +125,17 @@ def misspelt(key: str) -> str:
     return "this key is unknown: remove it or correct its spelling"
 
 
-def validate(model: type[Model], data: object, origin: str, about_unknown: Callable[[str], str] = misspelt) -> Model:
-    """Plain values as a checked model; the first thing wrong becomes one sentence with its path in the file."""
+def check_mapping(data: object, origin: str) -> None:
+    """Raise :class:`FileError` unless a file holds keys and values."""
     if data is None:
         raise FileError(f"{origin}: the file is empty: is this the right file?")
     if not isinstance(data, Mapping):
         raise FileError(f"{origin}: the top of the file must be a mapping of keys to values")
+
+
+def validate(model: type[Model], data: object, origin: str, about_unknown: Callable[[str], str] = misspelt) -> Model:
+    """Plain values as a checked model; the first thing wrong becomes one sentence with its path in the file."""
+    check_mapping(data, origin)
     try:
         return model.model_validate(data)
     except ValidationError as errors:
