@@ -222,6 +222,13 @@ def test_a_selective_scan_computes_the_recurrence():
     assert torch.allclose(last, h)
 
 
+def test_a_scan_of_one_step_is_no_loop():
+    config = AutoConfig.for_model("mamba", hidden_size=16, num_hidden_layers=1, state_size=4, vocab_size=100)
+    found = import_huggingface(config, seq=1)
+    assert {layer.repeat for layer in found.workload.layers} == {1}
+    assert not any("loop" in note for note in found.report.notes)
+
+
 def test_the_scan_of_rwkv_computes_what_its_loop_over_tokens_does():
     torch.manual_seed(0)
     decay, first = torch.rand(3), torch.rand(3)
