@@ -213,6 +213,14 @@ def test_results_replace_neither_what_is_read_nor_each_other(tmp_path: Path, mon
     assert not (tmp_path / "new").exists()
 
 
+def test_a_result_takes_the_place_of_a_circle_of_links(tmp_path: Path):
+    net, loop = write(tmp_path, "net.yaml", NETWORK), tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    assert fadiff("optimize", net, "-m", "greedy", "-o", loop).exit_code == 0
+    assert not loop.is_symlink()
+    assert loop.is_file()
+
+
 def test_devices_take_any_number_of_results(tmp_path: Path):
     net = write(tmp_path, "net.yaml", NETWORK)
     assert fadiff("optimize", net, "-m", "greedy", "-o", "/dev/null", "--trace", "/dev/null").exit_code == 0

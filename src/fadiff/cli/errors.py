@@ -1,6 +1,7 @@
 """What a user sees when something is wrong: sentences on stderr and an exit code, never a traceback."""
 
 import errno
+import os
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ def _same_file(one: Path, other: Path) -> bool:
     """Whether writing to one loses what the other holds; what is written to a device is not kept anyway."""
     if one.exists() and other.exists():
         return one.is_file() and one.samefile(other)
-    return one.resolve() == other.resolve()
+    return os.path.realpath(one) == os.path.realpath(other)  # `resolve` breaks off where links run in a circle
 
 
 class SentencesOnErrors(TyperGroup):
