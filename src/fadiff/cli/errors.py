@@ -52,41 +52,40 @@ class SentencesOnErrors(TyperGroup):
 
     def make_context(self, *args: Any, **rest: Any) -> Any:  # noqa: ANN401  (as the class above has it)
         """Read the command line."""
-        with _interrupts_told():
+        with _told_in_sentences():
             return super().make_context(*args, **rest)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  (as the class above has it)
         """Run a command."""
-        try:
-            with _interrupts_told():
-                result = super().invoke(ctx)
-                sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
-        except FadiffError as error:
-            for sentence in _sentences(error):
-                typer.echo(f"error: {cut(sentence, PATH_LENGTH)}", err=True)
-            raise typer.Exit(BAD_INPUT) from None
-        except MemoryError:
-            typer.echo("error: there is not enough memory for this: make the network smaller", err=True)
-            raise typer.Exit(BAD_INPUT) from None
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # the reader has seen enough (`| head`): Typer ends quietly
-            place, todo = str(error.filename or "output"), "check its name, its permissions, and the room on its disk"
-            typer.echo(f"error: {cut(place, PATH_LENGTH)}: {error.strerror}: {todo}", err=True)
-            raise typer.Exit(BAD_INPUT) from None
+        with _told_in_sentences():
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
         if terminated():
             raise typer.Exit(TERMINATED)  # what was found is saved, but whoever waits for it shall know
         return result
 
 
 @contextmanager
-def _interrupts_told() -> Generator[None]:
-    """Within it a signal ends the command with a word, or with what an interrupt says of it."""
+def _told_in_sentences() -> Generator[None]:
+    """Within it an error ends the command with its sentences, a signal with a word, or with what an interrupt says."""
     try:
         yield
     except KeyboardInterrupt as stop:
         typer.echo(": ".join([interruption(), *map(str, stop.args)]), err=True)
         raise typer.Exit(exit_code()) from None
+    except FadiffError as error:
+        for sentence in _sentences(error):
+            typer.echo(f"error: {cut(sentence, PATH_LENGTH)}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except MemoryError:
+        typer.echo("error: there is not enough memory for this: make the network smaller", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # the reader has seen enough (`| head`): Typer ends quietly
+        place, todo = str(error.filename or "output"), "check its name, its permissions, and the room on its disk"
+        typer.echo(f"error: {cut(place, PATH_LENGTH)}: {error.strerror}: {todo}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
 
 
 def _sentences(error: FadiffError) -> list[str]:
