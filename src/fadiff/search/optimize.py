@@ -17,7 +17,7 @@ from fadiff.hardware import Machine, load_machine
 from fadiff.schedule import Schedule
 from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints import Constraints
-from fadiff.search.driver import Incumbent, Limits, Method, Result, Settings, Status, check_seed, search
+from fadiff.search.driver import Incumbent, Limits, Method, Result, Settings, Status, search
 from fadiff.search.objective import EDP, Objective
 from fadiff.workload import Workload, load_model
 
@@ -114,7 +114,6 @@ def optimize(
     objective = Objective.of(objective)
     if not budget_seconds > 0:
         raise FadiffError(f"the budget is {budget_seconds} seconds: it must be positive")
-    check_seed(seed)
     if restarts is not None and restarts < 1:
         raise FadiffError(f"restarts is {restarts}: it is at least 1")
     if restarts is not None and restarts > (most := MOST_RESTARTS.get(method, restarts)):

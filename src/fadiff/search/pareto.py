@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fadiff.errors import FadiffError
 from fadiff.hardware import Machine, load_machine
-from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status, check_seed, search
+from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status, search
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
 from fadiff.search.joint import EXACT, steps
@@ -166,7 +166,6 @@ def pareto(
         raise FadiffError(f"{points} points are asked for: a front has at least {FEWEST_POINTS}")
     if not budget_seconds > 0:
         raise FadiffError(f"the budget is {budget_seconds} seconds: it must be positive")
-    check_seed(seed)
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
     began, kept = time.monotonic(), Kept()
