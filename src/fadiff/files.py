@@ -125,12 +125,17 @@ def misspelt(key: str) -> str:
     return "this key is unknown: remove it or correct its spelling"
 
 
-def validate(model: type[Model], data: object, origin: str, about_unknown: Callable[[str], str] = misspelt) -> Model:
-    """Plain values as a checked model; the first thing wrong becomes one sentence with its path in the file."""
+def check_mapping(data: object, origin: str) -> None:
+    """Raise :class:`FileError` unless a file holds keys and values."""
     if data is None:
         raise FileError(f"{origin}: the file is empty: is this the right file?")
     if not isinstance(data, Mapping):
         raise FileError(f"{origin}: the top of the file must be a mapping of keys to values")
+
+
+def validate(model: type[Model], data: object, origin: str, about_unknown: Callable[[str], str] = misspelt) -> Model:
+    """Plain values as a checked model; the first thing wrong becomes one sentence with its path in the file."""
+    check_mapping(data, origin)
     try:
         return model.model_validate(data)
     except ValidationError as errors:
@@ -187,6 +192,15 @@ def _place(part: int | str) -> str:
     return text if text.isprintable() and len(text) <= 60 else _shown(text)
 
 
+def check_folder_of(path: Path) -> None:
+    """Raise :class:`FileError` unless the folder that something is to be written into is there."""
+    if path.parent.is_dir():
+        return
+    if path.parent.exists():
+        raise FileError(f"{path}: {path.parent} is a file, and no folder: choose another place")
+    raise FileError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     try:
@@ -213,8 +227,7 @@ def write_folder(path: Path, files: Mapping[str, str]) -> None:
     """Write texts by relative path into a new or empty folder, all of them or none."""
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise FileError(f"{path}: it is there already, and not an empty folder: name a new one, or remove it")
-    if not path.parent.is_dir():
-        raise FileError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+    check_folder_of(path)
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fadiff-") as temporary:
             whole = Path(temporary, "whole")

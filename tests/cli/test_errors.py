@@ -122,6 +122,7 @@ def test_unknown_names_come_with_what_is_known(tmp_path: Path):
     assert "gemmini-large" in refusal("optimize", "resnet18", "--hardware", "gemini-large", "-o", out)
     assert "greedy" in refusal("optimize", "resnet18", "--method", "gredy", "-o", out)
     assert "seq" in refusal("show", "bert-base:sequence=12")
+    assert refusal("hardware", "").startswith("'': no built-in hardware has this name")
     assert not out.exists()
 
 
@@ -131,6 +132,9 @@ def test_a_missing_output_folder_is_found_before_the_search(tmp_path: Path, monk
     assert_sentence(refusal("optimize", "resnet18", "-o", path), path, "does not exist", "create it")
     assert_sentence(refusal("optimize", "resnet18", "-o", tmp_path), tmp_path, "folder")
     assert list(tmp_path.iterdir()) == []
+    file = write(tmp_path, "notes", "buy milk")
+    assert_sentence(refusal("optimize", "resnet18", "-o", file / "out.json"), f"{file} is a file, and no folder")
+    assert_sentence(refusal("optimize", "resnet18", "-o", "x" * 300), "File name too long: check its name")
 
 
 def test_an_existing_schedule_survives_a_failed_run(tmp_path: Path):
@@ -165,7 +169,9 @@ def test_a_full_disk_is_no_traceback(monkeypatch: pytest.MonkeyPatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(machines, "builtin_machines", full)
-    assert refusal("hardware") == "output: No space left on device"
+    assert refusal("hardware") == (
+        "output: No space left on device: check its name, its permissions, and the room on its disk"
+    )
 
 
 def test_too_large_a_network_is_no_traceback(monkeypatch: pytest.MonkeyPatch):
@@ -205,6 +211,14 @@ def test_results_replace_neither_what_is_read_nor_each_other(tmp_path: Path, mon
     assert net.read_text(encoding="utf-8") == NETWORK
     assert chip.read_text(encoding="utf-8") == MACHINE
     assert not (tmp_path / "new").exists()
+
+
+def test_a_result_takes_the_place_of_a_circle_of_links(tmp_path: Path):
+    net, loop = write(tmp_path, "net.yaml", NETWORK), tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    assert fadiff("optimize", net, "-m", "greedy", "-o", loop).exit_code == 0
+    assert not loop.is_symlink()
+    assert loop.is_file()
 
 
 def test_devices_take_any_number_of_results(tmp_path: Path):

@@ -47,6 +47,19 @@ def test_a_reader_that_has_seen_enough_ends_the_program_quietly():
     assert (shell.stdout, shell.stderr) == ("{\n", "")
 
 
+def test_a_full_disk_is_told_before_a_command_is_read():
+    for wanted in ("--version", "--help"):
+        shell = run("sh", "-c", f"{PROGRAM} {wanted} > /dev/full")
+        assert shell.returncode == 2
+        assert shell.stderr.startswith("error: output: No space left on device")
+        assert shell.stderr.count("\n") == 1
+
+
+def test_closed_streams_take_nothing():
+    shell = run("sh", "-c", f"{PROGRAM} show vgg16 >&- && {PROGRAM} show vgg17 2>&-")
+    assert (shell.returncode, shell.stdout, shell.stderr) == (2, "", "")
+
+
 def test_help_explains_every_command():
     top = fadiff("--help")
     assert top.exit_code == 0

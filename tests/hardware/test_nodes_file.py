@@ -321,6 +321,7 @@ def changed(line: str, to: str) -> str:
         ),
         (changed("words_per_cycle: 8}", "read_pj: -1}"), "nodes.0.read_pj: input should be greater than or equal to 0"),
         (SHORT + "mac_pj: .inf\n", "mac_pj: input should be a finite number (it is inf)"),
+        (changed("words_per_cycle: 8}", "read_pj: 1e309}"), "DRAM: read_pj is inf: it must be finite and not negative"),
         (SHORT + "bits: {sums: 0}\n", "bits.sums: input should be greater than 0 (it is 0)"),
         (SHORT + "bits: {psum: 16}\n", "bits.psum: this key is unknown: remove it or correct its spelling"),
         (SHORT + "rows: 16\n", "rows: this key is unknown: remove it or correct its spelling"),

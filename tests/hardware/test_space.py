@@ -223,6 +223,8 @@ def buffer(text: str) -> str:
         (NODES.replace("from: 4 KB", "from: 16 B").replace(", step: 4 KB", ""), "one value of each tensor it keeps"),
         (NODES.replace("keeps: WIO", "keeps: WI"), "DRAM, the first memory, keeps 'WI'"),
         ("name: one\nrows: 8\ncols: 8\nl1: 8 KB\nl2: 16 KB\n", "this is one machine, none of its numbers is free"),
+        ("", "the file is empty: is this the right file"),
+        ("- 8", "the top of the file must be a mapping of keys to values"),
         (SHORT.replace("from: 4,", "form: 4,", 1), "rows: form: this key is unknown"),
     ],
 )

@@ -113,7 +113,6 @@ def test_an_unknown_key_is_refused_with_its_path(refusal, place):
 @pytest.mark.parametrize(
     "place",
     [
-        ("format",),
         ("workload", "layers"),
         ("workload", "layers", 1, "inputs"),
         ("workload", "layers", 1, "inputs", 0, "from"),
@@ -358,10 +357,15 @@ def test_numbers_too_long_to_print_are_refused(refusal):
     assert refusal(edited(("hardware", "nodes", 1, "bytes"), 10**4000)).startswith("hardware.nodes.1.bytes: ")
 
 
-@pytest.mark.parametrize("name", ["fadiff-schedule/3", "fadiff-schedule/1", "", 2])
+@pytest.mark.parametrize("name", ["fadiff-schedule/3", "", 2, [1]])
 def test_another_format_is_refused(refusal, name):
-    """Edition 1 is another format: its machine and mappings have other keys."""
-    assert refusal(edited(("format",), name))
+    told = "this version reads fadiff-schedule/2 and fadiff-schedule/1"
+    assert refusal(edited(("format",), name)) == f"the format is {name!r}: {told}"
+    assert refusal(edited(("format",))) == f"no format is stated: {told}"
+
+
+def test_edition_1_has_other_keys(refusal):
+    assert refusal(edited(("format",), "fadiff-schedule/1"))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])

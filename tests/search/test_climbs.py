@@ -6,7 +6,7 @@ import numpy as np
 from fadiff import greedy
 from fadiff.cost import Evaluation, evaluate
 from fadiff.reproduce.deep import different
-from fadiff.search.exact.climb import Moves, moved
+from fadiff.search.exact.climb import Moves, changed, moved
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import Row, outermost, pinned, scattered, started
 from fadiff.search.explain import climbs
@@ -68,6 +68,28 @@ def test_a_move_does_the_same_with_and_without_a_compiler():
         for mine, compiled in zip(here, there, strict=True):
             np.testing.assert_array_equal(mine, compiled)
         assert (np.asarray(here[0]) != now.factors[:, :, None]).any()
+
+
+def mappings_of(row, factors, order):
+    return [(factors[:, :, move, row].tobytes(), order[:, move, row].tobytes()) for move in range(factors.shape[2])]
+
+
+def test_moves_that_change_nothing_are_priced_once():
+    task, rows = some_rows(6)
+    conditions = [row.condition for row in rows]
+    now, tile = started(task, rows, WEIGHTS), np.transpose([one.tile for one in conditions]).astype(np.float64)
+    given = now.factors[:, :, None], now.order[:, None], task.moves(conditions, pairs=False), tile[:, None]
+    every, few = moved(*given), changed(*given)
+    most = []
+    for row in range(len(rows)):
+        (before,) = mappings_of(row, *given[:2])
+        after = mappings_of(row, *every)
+        taken = [one for i, one in enumerate(after) if one != before or i == after.index(before)]
+        told = mappings_of(row, *few)
+        assert told == taken + [before] * (len(told) - len(taken))
+        most.append(len(taken))
+    assert few[0].shape[2] == max(most) < every[0].shape[2]
+    assert min(most) < max(most)
 
 
 def test_an_excerpt_of_an_evaluation_is_what_its_groups_cost():

@@ -77,7 +77,7 @@ def test_formulas_say_what_is_minimized(text, meant):
         ("(energy + (latency))", "is unknown"),
         ("energy^-1", "is unknown"),
         ("energy * (energy + latency)", "two kinds of energy"),
-        ("energy^0", "one exponent is above 0"),
+        ("energy^0", "exponents are from 0 to 100, and one is above 0"),
     ],
 )
 def test_what_is_no_objective_is_told(text, told):

@@ -38,7 +38,16 @@ MODULE = sys.modules["fadiff.search.optimize"]
         ({"budget_seconds": 0.0}, "the budget is 0.0 seconds: it must be positive"),
         ({"budget_seconds": -1.0}, "the budget is -1.0 seconds: it must be positive"),
         ({"budget_seconds": float("nan")}, "the budget is nan seconds: it must be positive"),
-        ({"seed": -1}, "the seed is -1: it must not be negative"),
+        ({"seed": -1}, "the seed is -1: it must be between 0 and 4294967295"),
+        ({"seed": 2**32}, "the seed is 4294967296: it must be between 0 and 4294967295"),
+        (
+            {"objective": "energy^101"},
+            "objective energy^101 * latency^0 at 0 pJ a cycle: exponents are from 0 to 100, and one is above 0",
+        ),
+        (
+            {"objective": "1e13*energy + latency"},
+            "objective energy^1 * latency^0 at 1e-13 pJ a cycle: a cycle costs nothing, or from 1e-12 to 1e+12 pJ",
+        ),
         ({"restarts": 0}, "restarts is 0: it is at least 1"),
         ({"restarts": -3}, "restarts is -3: it is at least 1"),
         ({"method": "xyz"}, f"method 'xyz' is unknown: use one of {', '.join(METHODS)}"),

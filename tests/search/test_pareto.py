@@ -140,7 +140,7 @@ def test_a_picture_shows_every_point_and_the_line():
     [
         ({"points": 1}, "at least 2"),
         ({"budget_seconds": 0}, "must be positive"),
-        ({"seed": -1}, "must not be negative"),
+        ({"seed": -1}, "the seed is -1: it must be between"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong, told):

@@ -62,6 +62,7 @@ def test_a_file_that_changed_makes_another_cell(tmp_path: Path):
         ({"objectives": ["area"]}, r"the plan: objective 'area' is unknown"),
         ({"budget": "long"}, r"the plan: budget 'long' is no duration"),
         ({"seeds": [-1]}, r"the plan: seeds.0: input should be greater than or equal to 0"),
+        ({"seeds": [2**32]}, r"the plan: seeds.0: input should be less than or equal to 4294967295"),
         ({"networks": []}, r"the plan: networks: nothing is listed: name at least one"),
         ({"machines": []}, r"the plan: machines: nothing is listed"),
         ({"seeds": [0, 0]}, r"the plan: seeds: 0 is listed twice: list it once"),

@@ -1,6 +1,7 @@
 """What a user sees when something is wrong: sentences on stderr and an exit code, never a traceback."""
 
 import errno
+import os
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typer.core import TyperGroup
 
 from fadiff.cli.tables import cut
 from fadiff.errors import FadiffError
+from fadiff.files import check_folder_of
 from fadiff.schedule.rules import IllegalScheduleError
 from fadiff_command.signals import TERMINATED, exit_code, interruption, terminated
 
@@ -30,8 +32,7 @@ def check_outputs(written: Iterable[Path | None], read: Sequence[Path | str | No
     for path in outputs:
         if path.is_dir():
             raise FadiffError(f"{path}: this is a folder: name a file in it")
-        if not path.parent.is_dir():
-            raise FadiffError(f"{path}: its folder {path.parent} does not exist: create it, or choose another place")
+        check_folder_of(path)
         if any(_same_file(path, Path(one)) for one in read if one is not None and Path(one).is_file()):
             raise FadiffError(f"{path}: this would replace a file that is read: choose another place")
     for one, other in combinations(outputs, 2):
@@ -43,7 +44,7 @@ def _same_file(one: Path, other: Path) -> bool:
     """Whether writing to one loses what the other holds; what is written to a device is not kept anyway."""
     if one.exists() and other.exists():
         return one.is_file() and one.samefile(other)
-    return one.resolve() == other.resolve()
+    return os.path.realpath(one) == os.path.realpath(other)  # `resolve` breaks off where links run in a circle
 
 
 class SentencesOnErrors(TyperGroup):
@@ -51,40 +52,40 @@ class SentencesOnErrors(TyperGroup):
 
     def make_context(self, *args: Any, **rest: Any) -> Any:  # noqa: ANN401  (as the class above has it)
         """Read the command line."""
-        with _interrupts_told():
+        with _told_in_sentences():
             return super().make_context(*args, **rest)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  (as the class above has it)
         """Run a command."""
-        try:
-            with _interrupts_told():
-                result = super().invoke(ctx)
-                sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
-        except FadiffError as error:
-            for sentence in _sentences(error):
-                typer.echo(f"error: {cut(sentence, PATH_LENGTH)}", err=True)
-            raise typer.Exit(BAD_INPUT) from None
-        except MemoryError:
-            typer.echo("error: there is not enough memory for this: make the network smaller", err=True)
-            raise typer.Exit(BAD_INPUT) from None
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # the reader has seen enough (`| head`): Typer ends quietly
-            typer.echo(f"error: {cut(str(error.filename or 'output'), PATH_LENGTH)}: {error.strerror}", err=True)
-            raise typer.Exit(BAD_INPUT) from None
+        with _told_in_sentences():
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # what cannot be written shall be found out here, not when the interpreter ends
         if terminated():
             raise typer.Exit(TERMINATED)  # what was found is saved, but whoever waits for it shall know
         return result
 
 
 @contextmanager
-def _interrupts_told() -> Generator[None]:
-    """Within it a signal ends the command with a word, or with what an interrupt says of it."""
+def _told_in_sentences() -> Generator[None]:
+    """Within it an error ends the command with its sentences, a signal with a word, or with what an interrupt says."""
     try:
         yield
     except KeyboardInterrupt as stop:
         typer.echo(": ".join([interruption(), *map(str, stop.args)]), err=True)
         raise typer.Exit(exit_code()) from None
+    except FadiffError as error:
+        for sentence in _sentences(error):
+            typer.echo(f"error: {cut(sentence, PATH_LENGTH)}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except MemoryError:
+        typer.echo("error: there is not enough memory for this: make the network smaller", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # the reader has seen enough (`| head`): Typer ends quietly
+        place, todo = str(error.filename or "output"), "check its name, its permissions, and the room on its disk"
+        typer.echo(f"error: {cut(place, PATH_LENGTH)}: {error.strerror}: {todo}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
 
 
 def _sentences(error: FadiffError) -> list[str]:

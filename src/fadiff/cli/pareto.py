@@ -18,7 +18,7 @@ from fadiff.cli.sizes import Dims, Shapes, Unfold, Values, read_sizes
 from fadiff.cli.tables import console, microjoules, percent, print_json, table
 from fadiff.cost import save_schedule
 from fadiff.errors import FadiffError
-from fadiff.files import write_bytes, write_text
+from fadiff.files import check_folder_of, write_bytes, write_text
 from fadiff.hardware import load_machine
 from fadiff.workload import load_model
 from fadiff_command.signals import interruption
@@ -62,8 +62,7 @@ def pareto(
     from fadiff.search.pareto import pareto as run
 
     seconds = parse_duration(budget)
-    if not output.parent.is_dir():
-        raise FadiffError(f"{output}: its folder {output.parent} does not exist: create it, or choose another place")
+    check_folder_of(output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise FadiffError(f"{output}: it is there and not an empty folder: choose another place")
     workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)

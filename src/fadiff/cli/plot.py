@@ -11,7 +11,7 @@ from fadiff.cli.traces import read_trace_of
 from fadiff.cost import evaluate as evaluate_schedule
 from fadiff.cost import load_schedule
 from fadiff.errors import FadiffError
-from fadiff.files import write_bytes
+from fadiff.files import check_folder_of, write_bytes
 from fadiff.schedule.naming import short_named
 
 OTHER_FORMATS = ("bmp", "gif", "jpg", "jpeg", "tif", "tiff", "webp", "eps", "ps")
@@ -85,8 +85,7 @@ def plot(
 
 def _paths(output: Path, names: list[str], form: str | None, formats: tuple[str, ...]) -> dict[str, Path]:
     """Where each figure goes."""
-    if not output.parent.is_dir():
-        raise FadiffError(f"{output}: its folder {output.parent} does not exist: create it, or choose another place")
+    check_folder_of(output)
     suffix = output.suffix[1:].lower()
     if suffix in formats and not output.is_dir():
         if len(names) > 1:

@@ -83,7 +83,7 @@ def machine_data(name_or_path: str) -> Any:  # noqa: ANN401  (any JSON value)
     close = get_close_matches(name_or_path, known, n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise FileError(
-        f"{name_or_path}: no built-in hardware has this name{hint}: "
+        f"{name_or_path or repr('')}: no built-in hardware has this name{hint}: "
         f"choose {', '.join(known)}, or a file that ends in {', '.join(SUFFIXES)}"
     )
 

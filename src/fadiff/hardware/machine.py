@@ -257,7 +257,7 @@ def _problems(machine: Machine) -> Iterator[str]:
         if bits < (0 if what == "spilled" else 1):
             yield f"bits.{what} is {bits}: it must be positive"
     if not 0 <= machine.mac_pj < inf:
-        yield f"mac_pj is {machine.mac_pj}: it must not be negative"
+        yield f"mac_pj is {machine.mac_pj}: it must be finite and not negative"
     if machine.overlap not in ("full", "none"):
         yield f"overlap is {machine.overlap!r}: say full or none"
     if machine.clock_mhz is not None and not CLOCK_MHZ[0] <= machine.clock_mhz <= CLOCK_MHZ[1]:
@@ -279,7 +279,7 @@ def _memory_problems(memory: Memory) -> Iterator[str]:
             yield f"{memory.name}: {what} is {value}: it must be positive and finite"
     for what, energy in (("read_pj", memory.read_pj), ("write_pj", memory.write_pj)):
         if not 0 <= energy < inf:
-            yield f"{memory.name}: {what} is {energy}: it must not be negative"
+            yield f"{memory.name}: {what} is {energy}: it must be finite and not negative"
 
 
 def _axis_problems(axis: Axis) -> Iterator[str]:
@@ -293,7 +293,7 @@ def _vector_problems(vector: Vector, names: list[str]) -> Iterator[str]:
     if not 0 < vector.lanes < inf:
         yield f"vector.lanes is {vector.lanes}: it must be positive and finite"
     if not 0 <= vector.pj < inf:
-        yield f"vector.pj is {vector.pj}: it must not be negative"
+        yield f"vector.pj is {vector.pj}: it must be finite and not negative"
     if VECTOR in names:
         yield f"a node is named {VECTOR!r}, as the vector unit is: give it another name"
 

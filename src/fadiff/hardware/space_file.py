@@ -26,7 +26,7 @@ from typing import Annotated, Any, cast
 from pydantic import Field as Key
 
 from fadiff.file_kinds import HARDWARE, read_data
-from fadiff.files import FileError, Strict, validate
+from fadiff.files import FileError, Strict, check_mapping, validate
 from fadiff.hardware.gemmini import WORD_BITS, GemminiFileModel
 from fadiff.hardware.machine import RATES, Machine, MachineError, check_room
 from fadiff.hardware.nodes_file import ENERGIES, EXTRAPOLATED, FROM_CAPACITY, Filled, MemoryFileModel, NodesFileModel
@@ -80,6 +80,7 @@ def read_space(path: Path | str) -> Space:
 
 def space_of(data: object, origin: str) -> Space:
     """The space that the values of a file stand for; `origin` names the file in errors."""
+    check_mapping(data, origin)
     if not has_ranges(data):
         raise FileError(
             f"{origin}: this is one machine, none of its numbers is free: give some a range, such as bytes: {RANGE}"

@@ -269,7 +269,7 @@ def group_arrays(
     workload: Workload, group: Group, tiling: Tiling
 ) -> dict[str, tuple[list[int], list[int], list[int], float, bool]]:
     """By layer of a group of one candidate: shared trips, their ranks and tiles by dim, buffer values, and halos."""
-    trips = group.trips._asdict()
+    trips, nesting = group.trips._asdict(), group.nesting
     result: dict[str, tuple[list[int], list[int], list[int], float, bool]] = {}
     for name in group.layers:
         layer, first = workload[name], name == group.layers[0]
@@ -278,7 +278,7 @@ def group_arrays(
             dim = shared_dim(loop, first=first)
             d = DIMS.index(dim)
             if loop != "X" or trips["X"] > 1:
-                rank[d] = group.nesting.index(loop)
+                rank[d] = nesting.index(loop)
             if trips[loop] > 1 and dim in tiling.tile[name]:
                 tile[d] = int(tiling.tile[name][dim][0])
                 shared[d] = -(-layer.dims[d] // tile[d])
@@ -289,7 +289,7 @@ def group_arrays(
                 _numbers([side[0] for side in tiling.stored_tile[name]]),
                 _numbers([ahead.halo for ahead in tiling.ahead[name]]),
                 _numbers([trips["P"], trips["Q"]]),
-                waiting_trips(group.nesting, trips, first=first),
+                waiting_trips(nesting, trips, first=first),
                 _numbers(tile[0] * tile[1] * tile[2]),
             )
             buffer, retained = float(values), bool(halo)

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
 from fadiff.errors import FadiffError
 from fadiff.file_kinds import SCHEDULE, read_data
-from fadiff.files import FileError, Strict, validate, write_text
+from fadiff.files import FileError, Strict, check_mapping, validate, write_text
 from fadiff.hardware import Machine
 from fadiff.hardware.gemmini import GemminiModel
 from fadiff.hardware.machine_json import MachineModel, machine_to_json
@@ -204,8 +204,11 @@ def _mapping(machine: Machine, place: str, given: MappingOf[str, DimsModel], ord
 def read_schedule(path: Path) -> tuple[Schedule, StatedCost | None]:
     """A schedule file as values, with the cost it states. Legality and cost are for the caller to check."""
     data = read_data(path, SCHEDULE)
-    first = isinstance(data, dict) and cast(dict[str, Any], data).get("format") == FIRST_FORMAT
-    model = validate(FirstScheduleModel if first else ScheduleModel, cast(object, data), str(path))
+    check_mapping(data, str(path))
+    if (stated := data.get("format")) not in (FORMAT, FIRST_FORMAT):
+        told = "no format is stated" if stated is None else f"the format is {stated!r}"
+        raise FileError(f"{path}: {told}: this version reads {FORMAT} and {FIRST_FORMAT}")
+    model = validate(FirstScheduleModel if stated == FIRST_FORMAT else ScheduleModel, cast(object, data), str(path))
     try:
         return model.value(), model.cost
     except FadiffError as error:

@@ -162,16 +162,18 @@ def factors(examined: Examined) -> Broken:
             if untiled or first % shared:
                 continue  # the rule *aligned* says what is wrong
             private = [first // shared, *inner]
-            told = ", ".join(f"{node.name} {f[d]}" for node, f in zip(nodes, mapping.factors, strict=True) if f[d] > 1)
-            what = f"{dim} is {size:,}" if shared == 1 else f"{dim} is {size:,} in shared tiles of {tile:,}"
-            if prod(private) < tile:
-                short = f"its factors multiply to {prod(private):,} ({told or 'all are 1'})"
-                yield (layer.name,), f"{layer.name}: {what}, {short}"
-                continue
             outermost = next((at for at, factor in enumerate(private) if factor > 1), len(private) - 1)
             below = prod(private[outermost + 1 :])
             needed = -(-tile // below)
-            if private[outermost] != needed:
+            covered = prod(private) >= tile
+            if covered and private[outermost] == needed:
+                continue
+            told = ", ".join(f"{node.name} {f[d]}" for node, f in zip(nodes, mapping.factors, strict=True) if f[d] > 1)
+            what = f"{dim} is {size:,}" if shared == 1 else f"{dim} is {size:,} in shared tiles of {tile:,}"
+            if not covered:
+                short = f"its factors multiply to {prod(private):,} ({told or 'all are 1'})"
+                yield (layer.name,), f"{layer.name}: {what}, {short}"
+            else:
                 outside = 1 if outermost else shared
                 idle = f"{private[outermost] * outside:,} trips at {nodes[outermost].name} over tiles of {below:,}"
                 takes = f"leave some idle ({told}): it takes {needed * outside:,}"

@@ -144,6 +144,16 @@ class Incumbent:
         return self.limits.excess(evaluation), self.objective.score(evaluation)
 
 
+MOST_SEED = 2**32 - 1
+"""Up to here every generator of random numbers takes seeds."""
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that some generator does not take."""
+    if not 0 <= seed <= MOST_SEED:
+        raise FadiffError(f"the seed is {seed}: it must be between 0 and {MOST_SEED}")
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a search is told."""
@@ -163,6 +173,9 @@ class Settings:
     """What searches on machines alike taught, or where to keep it."""
     deadline: float = float("inf")
     """When the budget ends, on the clock of `fadiff.search.clock`."""
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
 
     @property
     def seconds_left(self) -> float:

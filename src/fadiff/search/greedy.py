@@ -36,6 +36,7 @@ from fadiff.search.exact.menus import (
     start_from,
     subset,
 )
+from fadiff.search.freed_memory import keep_freed_memory
 from fadiff.search.space import settle
 from fadiff.workload import DIMS
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 RATIOS = ((2, 8), (2, 3, 7))
 """Growth by the best of few ratios ends where others go on: each set is tried."""
-LAYERS_AT_ONCE, COARSE_AT_ONCE = 24, 256
+LAYERS_AT_ONCE, COARSE_AT_ONCE = 48, 256
 """Different layers that are priced in one call: as many as fit in a processor's cache, with all their starts or one."""
 
 
@@ -83,6 +84,7 @@ def growing(
 ) -> Iterator[Schedule]:
     """A coarse schedule, from one start of each layer: a thousand different layers take less than a second. Then the
     greedy one, if it is another."""
+    keep_freed_memory()
     # How often a layer runs does not matter to it: those that differ in nothing else are one layer here.
     once = replace(workload, layers=tuple(replace(layer, repeat=1) for layer in workload.layers))
     task = Task(once, machine, dtype=np.float64, exact_factors=exact_factors, constraints=constraints)

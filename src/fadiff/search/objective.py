@@ -38,6 +38,9 @@ TIE = 1e-4
 """An exponent that is 0 is so in a search: of schedules that are equally good, it takes the one that is better in the
 other measure."""
 
+MOST_POWER, PJ_PER_CYCLE = 100, (1e-12, 1e12)
+"""Exponents up to here, and prices of a cycle between these: beyond, one measure drowns the other in rounding."""
+
 
 @dataclass(frozen=True)
 class Charge:
@@ -81,10 +84,12 @@ class Objective:
     charges: Charges = ()
 
     def __post_init__(self) -> None:
-        numbers = (self.energy, self.latency, self.pj_per_cycle)
-        if not all(isfinite(number) and number >= 0 for number in numbers) or not self.energy + self.latency:
-            told = f"energy^{self.energy:g} * latency^{self.latency:g} at {self.pj_per_cycle:g} pJ a cycle"
-            raise FadiffError(f"objective {told}: exponents and prices are not negative, and one exponent is above 0")
+        told = f"objective energy^{self.energy:g} * latency^{self.latency:g} at {self.pj_per_cycle:g} pJ a cycle"
+        if not (0 <= self.energy <= MOST_POWER and 0 <= self.latency <= MOST_POWER and self.energy + self.latency):
+            raise FadiffError(f"{told}: exponents are from 0 to {MOST_POWER}, and one is above 0")
+        least, most = PJ_PER_CYCLE
+        if self.pj_per_cycle and not least <= self.pj_per_cycle <= most:
+            raise FadiffError(f"{told}: a cycle costs nothing, or from {least:g} to {most:g} pJ")
         if not self.energy and (self.pj_per_cycle or self.charges):
             raise FadiffError("an objective without energy has no pJ to add: give energy an exponent above 0")
 

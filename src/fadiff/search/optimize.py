@@ -114,8 +114,6 @@ def optimize(
     objective = Objective.of(objective)
     if not budget_seconds > 0:
         raise FadiffError(f"the budget is {budget_seconds} seconds: it must be positive")
-    if seed < 0:
-        raise FadiffError(f"the seed is {seed}: it must not be negative")
     if restarts is not None and restarts < 1:
         raise FadiffError(f"restarts is {restarts}: it is at least 1")
     if restarts is not None and restarts > (most := MOST_RESTARTS.get(method, restarts)):

@@ -166,8 +166,6 @@ def pareto(
         raise FadiffError(f"{points} points are asked for: a front has at least {FEWEST_POINTS}")
     if not budget_seconds > 0:
         raise FadiffError(f"the budget is {budget_seconds} seconds: it must be positive")
-    if seed < 0:
-        raise FadiffError(f"the seed is {seed}: it must not be negative")
     workload = load_model(model) if isinstance(model, str) else model
     machine = load_machine(hardware) if isinstance(hardware, str) else hardware
     began, kept = clock.monotonic(), Kept()

@@ -22,7 +22,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
 from fadiff.errors import FadiffError
 from fadiff.file_kinds import PLAN, read_data
@@ -30,6 +30,7 @@ from fadiff.files import FileError, Strict, keys_of, misspelt, validate
 from fadiff.hardware import load_machine, machine_to_json
 from fadiff.hardware.quantities import bytes_with_unit
 from fadiff.hardware.variants import grid, read_variant, variant_name
+from fadiff.search.driver import MOST_SEED
 from fadiff.search.objective import Objective
 from fadiff.search.optimize import PROVEN_METHODS, find_method, parse_duration
 from fadiff.workload import load_model
@@ -78,7 +79,7 @@ class PlanModel(Strict):
     machines: Annotated[list[Annotated[str | GridModel, PlainValidator(_name_or_grid)]], *_Axis]
     methods: Annotated[list[str], *_Axis] = Field(default=["exact"])
     objectives: Annotated[list[str], *_Axis] = Field(default=["edp"])
-    seeds: Annotated[list[NonNegativeInt], *_Axis] = Field(default=[0])
+    seeds: Annotated[list[Annotated[int, Field(ge=0, le=MOST_SEED)]], *_Axis] = Field(default=[0])
     budget: str = "60s"
     bound: bool = False
     alone: bool = False

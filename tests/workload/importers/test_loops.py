@@ -10,6 +10,7 @@ from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from transformers import AutoConfig
+from transformers.models.rwkv import modeling_rwkv
 
 from fadiff import Workload
 from fadiff.workload.importers import ImportedModel, ImportFailure, import_onnx
@@ -186,7 +187,7 @@ def test_steps_whose_slices_do_not_follow_each_other_are_no_loop():
 def test_mamba_has_the_layers_that_its_loop_over_tokens_has(monkeypatch: pytest.MonkeyPatch):
     config = AutoConfig.for_model("mamba", hidden_size=16, num_hidden_layers=1, state_size=4, vocab_size=100)
     scanned = import_huggingface(config, seq=16)
-    monkeypatch.setattr(state_space, "SELECTIVE_SCAN", "a name that no module has")
+    monkeypatch.setattr(state_space, "KERNELS", {})
     unrolled = import_huggingface(config, seq=16)
     assert "a loop of 16 steps became layers that repeat" in unrolled.report.notes
     assert plain(scanned.workload) == plain(unrolled.workload)
@@ -219,6 +220,37 @@ def test_a_selective_scan_computes_the_recurrence():
         y = ((h * c[:, None, :, t]).sum(-1) + skip * x[:, :, t]) * z[:, :, t] * torch.sigmoid(z[:, :, t])
         assert torch.allclose(found[:, :, t], y, atol=1e-6)
     assert torch.allclose(last, h)
+
+
+def test_a_scan_of_one_step_is_no_loop():
+    config = AutoConfig.for_model("mamba", hidden_size=16, num_hidden_layers=1, state_size=4, vocab_size=100)
+    found = import_huggingface(config, seq=1)
+    assert {layer.repeat for layer in found.workload.layers} == {1}
+    assert not any("loop" in note for note in found.report.notes)
+
+
+def test_the_scan_of_rwkv_computes_what_its_loop_over_tokens_does():
+    torch.manual_seed(0)
+    decay, first = torch.rand(3), torch.rand(3)
+    key, value = 4 * torch.rand(2, 2, 6, 3)
+    whole, _ = modeling_rwkv.rwkv_linear_attention_cpu(decay, first, key, value)
+    begun, state = state_space.averaging_scan(decay, first, key[:, :4], value[:, :4], return_state=True)
+    ended, _ = state_space.averaging_scan(decay, first, key[:, 4:], value[:, 4:], state)
+    assert torch.allclose(torch.cat([begun, ended], dim=1), whole, atol=1e-6)
+    assert state_space.averaging_scan(decay, first, key, value)[1] is None
+
+
+def test_rwkv_of_many_tokens_is_a_step_that_repeats():
+    config = AutoConfig.for_model("rwkv", hidden_size=16, num_hidden_layers=1, vocab_size=100)
+    found = import_huggingface(config, seq=128)
+    assert found.report.not_modelled == ()
+    assert "a loop of 128 steps became layers that repeat" in found.report.notes
+    # Keys, values, receptances and what leaves, then a feed-forward of four times the width.
+    assert found.workload.macs == 128 * (4 + 9) * 16 * 16
+    repeats = [layer.repeat for layer in found.workload.layers]
+    assert set(repeats) == {1, 128}
+    # For a token and for the state: the largest exponent, two distances from it, and two sums; then their quotient.
+    assert repeats.count(128) == 2 * (1 + 2 + 3 + 2) + 1
 
 
 def info(name: str, *shape: int, kind: int = TensorProto.FLOAT) -> ValueInfoProto:

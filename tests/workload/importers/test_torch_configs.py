@@ -203,7 +203,12 @@ def test_the_class_that_a_configuration_names_is_built():
     assert [layer.name for layer in head.layers] == [*(f"bert.{layer.name}" for layer in base.layers), "classifier"]
     assert fadiff.from_huggingface(config, seq=16, architecture="BertModel") == base
     config.architectures = ["ClassFromElsewhere"]
-    assert fadiff.from_huggingface(config, seq=16) == base
+    elsewhere = fadiff.from_huggingface(config, seq=16)
+    assert elsewhere.layers == base.layers
+    assert base.notes == ()
+    (told,) = elsewhere.notes
+    assert told.startswith("transformers has no class 'ClassFromElsewhere', which the configuration names: ")
+    assert told.endswith("this is BertModel, its base model")
 
 
 def test_the_configuration_is_left_as_it_was():
@@ -323,8 +328,11 @@ def test_a_configuration_has_three_dims(folder):
         ('{"model_type": "bert", ', "was the file cut short?"),
         ('{"name": "net"}', "model_type is missing: this is no configuration of a Hugging Face model"),
         ("[]", "model_type is missing"),
-        ('{"model_type": "bertram"}', "transformers cannot read this configuration: "),
-        ('{"model_type": "bert", "hidden_size": "wide"}', "config.json"),
+        (
+            '{"model_type": "bertram"}',
+            "cannot read this configuration: Unrecognized model identifier: bertram",
+        ),
+        ('{"model_type": "bert", "hidden_size": "wide"}', "Validation error for field 'hidden_size': TypeError"),
         ('{"model_type": "bert", "hidden_size": 7}', "cannot be built of this configuration"),
     ],
 )

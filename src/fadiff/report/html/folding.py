@@ -104,7 +104,7 @@ def folded_nests(kinds: Kinds, costs: Breakdown) -> list[dict[str, Any] | None]:
     found: list[dict[str, Any] | None] = [None] * len(nests)
     size = 0
     for kind in sorted(range(len(nests)), key=lambda kind: -worth[kind]):
-        lines = [{key: value for key, value in asdict(line).items() if value} for line in nests[kind].lines]
+        lines = [{key: value for key, value in vars(line).items() if value} for line in nests[kind].lines]
         size += len(json.dumps(lines))
         if size > MOST_NEST_BYTES and kind != 0:
             break

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError, pip_install
 from fadiff.search.codesign.samplers import SAMPLERS
+from fadiff.search.driver import check_seed
 from fadiff.search.gradient import DescentSettings
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class CodesignSettings:
     """Only tiles that divide their dims."""
 
     def __post_init__(self) -> None:
+        check_seed(self.seed)
         if self.proposals not in PROPOSALS:
             close = get_close_matches(self.proposals, PROPOSALS, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""

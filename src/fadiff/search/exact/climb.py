@@ -158,18 +158,53 @@ def _ranks(orders: tuple[str, ...], chosen: Array) -> Array:
 def moved(factors: Array, order: Array, moves: Moves, tile: Array) -> tuple[Array, Array]:
     """Mappings ``[nodes, 8, ..., rows]`` after each move, ``[nodes, 8, moves, rows]``, settled as those before were."""
     xp = namespace(factors)
-    memories = xp.arange(order.shape[0])[:, None, None]
-    turned = xp.where(memories == moves.memory, moves.order, order)
+    turned = _turned(order, moves)
     dims, nodes = xp.arange(8)[:, None, None], xp.arange(factors.shape[0])[:, None, None]
     if xp is not np or factors.shape[2] > 1:
         here = (moves.dim == dims)[None]
         return settle(xp.where(here, _stepped(factors, moves, nodes[..., None]), factors), tile), turned
     # A move changes one dim: in NumPy an eighth of the work, where a compiler would have saved the rest.
-    rows = np.arange(factors.shape[-1])
-    mine = settle(_stepped(factors[:, moves.dim, 0, rows], moves, nodes), tile[moves.dim, 0, rows])
-    changed = np.repeat(factors, moves.dim.shape[0], axis=2)
-    changed[:, moves.dim, np.arange(moves.dim.shape[0])[:, None], rows] = mine
-    return cast("Array", changed), turned
+    return _with_dim(factors, moves.dim, _dim_moved(factors, moves, tile)[1]), turned
+
+
+def changed(factors: Array, order: Array, moves: Moves, tile: Array) -> tuple[Array, Array]:
+    """Mappings ``[nodes, 8, 1, rows]`` after those moves that change something, and the first that does not, in NumPy.
+
+    They stand in the order of the moves, followed by others that change nothing up to the most that a row has. Each row
+    needs a move that changes nothing.
+    """
+    before, after = _dim_moved(factors, moves, tile)
+    turned = _turned(order, moves)
+    differs = (after != before).any(axis=0) | (turned != order).any(axis=0)
+    differs[differs.argmin(axis=0), np.arange(differs.shape[1])] = True
+    first = np.argsort(~differs, axis=0, kind="stable")[: differs.sum(axis=0).max()]
+
+    def taken(values: Array) -> Array:
+        return namespace(values).take_along_axis(values, first[(None,) * (values.ndim - 2)], axis=-2)
+
+    return _with_dim(factors, taken(moves.dim), taken(after)), taken(turned)
+
+
+def _turned(order: Array, moves: Moves) -> Array:
+    """Orders ``[memories, moves, rows]`` after each move."""
+    xp = namespace(order)
+    return xp.where(xp.arange(order.shape[0])[:, None, None] == moves.memory, moves.order, order)
+
+
+def _dim_moved(factors: Array, moves: Moves, tile: Array) -> tuple[Array, Array]:
+    """Factors ``[nodes, moves, rows]`` of the dim that each move changes in ``[nodes, 8, 1, rows]``: before, and after
+    it, in NumPy."""
+    xp = namespace(factors)
+    rows, nodes = xp.arange(factors.shape[-1]), xp.arange(factors.shape[0])[:, None, None]
+    before = factors[:, moves.dim, 0, rows]
+    return before, settle(_stepped(before, moves, nodes), tile[moves.dim, 0, rows])
+
+
+def _with_dim(factors: Array, dim: Array, mine: Array) -> Array:
+    """Factors ``[nodes, 8, 1, rows]`` with those of one dim, ``[nodes, moves, rows]``, replaced in each move."""
+    found = np.repeat(factors, dim.shape[0], axis=2)
+    found[:, dim, np.arange(dim.shape[0])[:, None], np.arange(dim.shape[1])] = mine
+    return cast("Array", found)
 
 
 def _stepped(factors: Array, moves: Moves, nodes: Array) -> Array:

@@ -184,7 +184,8 @@ class Task:
     ) -> tuple[Condition, ...]:
         """The conditions of a group's layers under its trips, given those without any."""
         softmax = group.trips.X > 1 and any("softmax" in self.workload[name].epilogue for name in group.layers)
-        shared = [(loop, group.nesting.index(loop)) for loop, trips in group.trips._asdict().items() if trips > 1]
+        nesting = group.nesting
+        shared = [(loop, nesting.index(loop)) for loop, trips in group.trips._asdict().items() if trips > 1]
         if not shared:
             return tuple(uncut)
         found: list[Condition] = []

@@ -16,9 +16,10 @@ from fadiff.cost import Evaluation, evaluate
 from fadiff.schedule.capacity import needs
 from fadiff.schedule.rules import Examined, violations
 from fadiff.search.exact.assemble import to_mapping
-from fadiff.search.exact.climb import Moves, best_of, moved, price
+from fadiff.search.exact.climb import Moves, best_of, changed, price
 from fadiff.search.exact.conditions import Task, room_left
 from fadiff.search.exact.menus import Menu, Row, join, stacked, start_of, started, subset
+from fadiff.search.freed_memory import keep_freed_memory
 from fadiff.search.objective import EDP
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from fadiff.schedule import Mapping, Schedule
     from fadiff.search.objective import Weights
 
-CANDIDATES_PER_CALL = 2**13
+CANDIDATES_PER_CALL = 2**14
 """Mappings priced at once: arrays that stay in the cache."""
 MOST_MOVES = 2**18
 """Moves that all layers may have together, at every node, where a schedule is mapped anew: the others stay."""
@@ -37,6 +38,7 @@ def climbed(task: Task, rows: Sequence[Row], weights: Weights) -> Menu:
 
     The task is one of 64 bits.
     """
+    keep_freed_memory()
     best = join([started(task, [rows[i] for i in part], weights) for part in chunks(task, range(len(rows)))])
     left = list(range(len(rows)))
     while left:
@@ -61,13 +63,19 @@ def chunks(task: Task, numbers: Sequence[int]) -> Iterator[Sequence[int]]:
 def after_moves(
     task: Task, rows: Sequence[Row], now: Menu, weights: Weights, numbers: MachineArrays | None = None
 ) -> Menu:
-    """The mappings of `now`, one per row, after each single move: ``[..., moves, rows]``."""
+    """The mappings of `now`, one per row, after each single move that changes one: ``[..., moves, rows]``."""
     packed, conditions = stacked(task, rows, weights)[0], [row.condition for row in rows]
     most = 1 + max(len(task.steps[False][condition.layer]) for condition in conditions)
     moves = Moves(*(part[:most] for part in task.moves(conditions, pairs=False)))
-    tried = moved(now.factors[:, :, None], now.order[:, None], moves, packed.fusion.tile[:, None])
+    tried = changed(now.factors[:, :, None], now.order[:, None], moves, packed.fusion.tile[:, None])
     return price(
-        task.looped_structure, task.space.orders, packed, *tried, numbers or task.numbers, charges=task.charges
+        task.looped_structure,
+        task.space.orders,
+        packed,
+        *tried,
+        numbers or task.numbers,
+        alone=not any(condition.grouped for condition in conditions),
+        charges=task.charges,
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fadiff.files import FileError, parse, read_text
 from fadiff.workload.importers.lowering import lower
-from fadiff.workload.importers.operators import ImportFailure
+from fadiff.workload.importers.operators import ImportFailure, OperatorGraph
 from fadiff.workload.importers.report import ImportedModel
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ def import_torch(
     unfold: bool = False,
 ) -> ImportedModel:
     """As :func:`from_torch`, with the account of what became of every operator."""
+    return lower(_operators(module, example_inputs, name), unfold=unfold)
+
+
+def _operators(
+    module: nn.Module | ExportedProgram,
+    example_inputs: Tensor | Sequence[object] | Mapping[str, object],
+    name: str | None,
+) -> OperatorGraph:
+    """The operators of a module, traced if it is no program yet."""
     from fadiff.workload.importers.torch_front_end.program import export, require_torch
 
     require_torch()
@@ -52,7 +62,7 @@ def import_torch(
     from fadiff.workload.importers.torch_front_end.translation import operator_graph
 
     if isinstance(module, ExportedProgram):
-        return lower(operator_graph(module, name or "exported"), unfold=unfold)
+        return operator_graph(module, name or "exported")
     if not isinstance(cast("object", module), torch.nn.Module):
         raise ImportFailure(
             f"{type(module).__name__} is no torch.nn.Module and no torch.export program: give one of them"
@@ -67,7 +77,7 @@ def import_torch(
         args = example_inputs
     if args and all(isinstance(arg, int) for arg in args):
         raise ImportFailure(f"the inputs are numbers: give tensors, such as torch.zeros({', '.join(map(str, args))})")
-    return lower(operator_graph(export(module, args, kwargs), name or type(module).__name__), unfold=unfold)
+    return operator_graph(export(module, args, kwargs), name or type(module).__name__)
 
 
 def from_huggingface(
@@ -122,9 +132,12 @@ def import_huggingface(
     shapes = {key: tuple(shape) for key, shape in (inputs or {}).items()}
     example = configs.example_inputs(module, found, batch=batch, seq=seq, past=past, shapes=shapes)
     title = name or str(getattr(found, "model_type", "") or type(module).__name__)
-    if not tensors:
-        return import_torch(module, example, name=title, unfold=unfold)
-    return import_torch(configs.with_past(module, found), (tensors, example), name=title, unfold=unfold)
+    if tensors:
+        graph = _operators(configs.with_past(module, found), (tensors, example), title)
+    else:
+        graph = _operators(module, example, title)
+    notes = configs.notes_on(module, found, architecture)
+    return lower(replace(graph, notes=(*notes, *graph.notes)), unfold=unfold)
 
 
 EXPORTED = ".pt2"

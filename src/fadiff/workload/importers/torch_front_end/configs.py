@@ -85,8 +85,22 @@ def _class(config: PreTrainedConfig, architecture: str | None) -> Any:  # noqa: 
 
     if architecture is not None and not hasattr(transformers, architecture):
         raise ImportFailure(f"transformers has no class {architecture!r}: name one of its models, such as BertModel")
-    named = architecture or next(iter(getattr(config, "architectures", None) or ()), None)
-    return getattr(transformers, named or "", None) or _base_model(config)
+    return getattr(transformers, architecture or _named(config) or "", None) or _base_model(config)
+
+
+def _named(config: PreTrainedConfig) -> str | None:
+    """The class that a configuration names first."""
+    return next(iter(getattr(config, "architectures", None) or ()), None)
+
+
+def notes_on(module: nn.Module, config: PreTrainedConfig, architecture: str | None) -> tuple[str, ...]:
+    """What to tell of a module beside what becomes of its operators."""
+    import transformers
+
+    named, taken = _named(config), type(module).__name__
+    if architecture is not None or named is None or hasattr(transformers, named):
+        return ()
+    return (f"transformers has no class {named!r}, which the configuration names: this is {taken}, its base model",)
 
 
 def with_past(module: nn.Module, config: PreTrainedConfig) -> nn.Module:

@@ -177,7 +177,10 @@ def quiet() -> Generator[None]:
 
 def first_line(error: BaseException) -> str:
     """What an error says first, short enough for one sentence."""
-    return str(error).strip().partition("\n")[0][:200].rstrip(".") or type(error).__name__
+    first, *rest = str(error).strip().split("\n") or [""]
+    if first.endswith(":") and rest:
+        first = f"{first} {rest[0].strip()}"
+    return first.partition(". ")[0][:200].rstrip(".") or type(error).__name__
 
 
 def _why(module: nn.Module, error: Exception) -> str:

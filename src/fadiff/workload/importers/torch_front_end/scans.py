@@ -43,7 +43,8 @@ class Scan:
         for number in range(first, len(builder.operators)):
             operator = builder.operators[number]
             builder.operators[number] = replace(operator, repeat=operator.repeat * count, again=len(left) > 1)
-        builder.notes[note(self._count)] = None
+        if self._count > 1:
+            builder.notes[note(self._count)] = None
         for number, shape in enumerate(result_shapes(self._node)):
             made = [step[number] for step in left]
             if number < len(given):

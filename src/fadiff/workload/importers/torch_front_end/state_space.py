@@ -1,35 +1,32 @@
-"""State-space models: the selective scan of Mamba as a loop that is traced once, and not step by step.
+"""State-space models: the scans of Mamba and RWKV as loops that are traced once, and not step by step.
 
-transformers runs it in a loop over tokens, which tracing would unroll, unless a kernel for the whole scan is there.
-This is such a kernel, for tracing: the same operators, with PyTorch's scan around those of a token.
+transformers runs them in loops over tokens, which tracing would unroll, unless a kernel for the whole scan is there.
+These are such kernels, for tracing: the same operators, with PyTorch's scan around those of a token.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-SELECTIVE_SCAN = "mamba_selective_scan"
-"""What models of transformers call it, in the Python modules that define them."""
-
 
 @contextmanager
 def scans_traced_once(module: nn.Module) -> Generator[None]:
-    """Within it, the parts of a module scan by :func:`selective_scan`."""
+    """Within it, the parts of a module scan by :data:`KERNELS`."""
     homes = {sys.modules.get(type(part).__module__) for part in module.modules()}
-    before = {home: getattr(home, SELECTIVE_SCAN) for home in homes if hasattr(home, SELECTIVE_SCAN)}
+    before = [(home, name, getattr(home, name)) for home in homes for name in KERNELS if hasattr(home, name)]
     try:
-        for home in before:
-            setattr(home, SELECTIVE_SCAN, selective_scan)
+        for home, name, _ in before:
+            setattr(home, name, KERNELS[name])
         yield
     finally:
-        for home, scan in before.items():
-            setattr(home, SELECTIVE_SCAN, scan)
+        for home, name, scan in before:
+            setattr(home, name, scan)
 
 
 def selective_scan(
@@ -73,3 +70,46 @@ def selective_scan(
     if z is not None:
         result = result * torch.nn.functional.silu(z)
     return (result, last) if return_last_state else result
+
+
+def averaging_scan(
+    time_decay: Tensor,
+    time_first: Tensor,
+    key: Tensor,
+    value: Tensor,
+    state: Sequence[Tensor] | None = None,
+    return_state: bool = False,
+) -> tuple[Tensor, Sequence[Tensor] | None]:
+    r"""RWKV's average of all values so far, of weights that decay by :math:`e^w, w = -e^{time\_decay}`:
+
+    .. math:: y_t = (a_{t-1} + e^{u + k_t} v_t) / (b_{t-1} + e^{u + k_t}), \quad
+        a_t = e^w a_{t-1} + e^{k_t} v_t, \; b_t = e^w b_{t-1} + e^{k_t}, \; u = time\_first
+
+    Arguments are named as in transformers. Key and value are ``[batch, time, width]``; the state is a and b, both
+    without the largest exponent so far, and that exponent.
+    """
+    import torch
+    from torch._higher_order_ops.scan import scan_op
+
+    decay = -torch.exp(time_decay)
+    zero = torch.zeros_like(key[:, 0], dtype=torch.float32)
+    first = [zero, zero.clone(), zero - 1e38] if state is None else list(state)
+
+    def step(
+        total: Tensor, weight: Tensor, most: Tensor, key: Tensor, favoured: Tensor, value: Tensor, decay: Tensor
+    ) -> tuple[Tensor, ...]:
+        highest = torch.maximum(most, favoured)
+        before, now = torch.exp(most - highest), torch.exp(favoured - highest)
+        average = (before * total + now * value) / (before * weight + now)
+        highest = torch.maximum(most + decay, key)
+        before, now = torch.exp(most + decay - highest), torch.exp(key - highest)
+        return before * total + now * value, before * weight + now, highest, average
+
+    keys = key.float().transpose(0, 1)
+    tokens = [keys, keys + time_first, value.transpose(0, 1)]
+    *last, averages = cast("tuple[Tensor, ...]", scan_op(step, first, tokens, (decay,)))
+    return averages.transpose(0, 1).to(key.dtype), last if return_state or state is not None else None
+
+
+KERNELS = {"mamba_selective_scan": selective_scan, "rwkv_linear_attention_cpu": averaging_scan}
+"""Scans by what models of transformers call them, in the Python modules that define them."""
