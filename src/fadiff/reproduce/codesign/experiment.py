@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NETWORKS, SPACES = ("resnet18", "mobilenet_v1", "vgg16", "bert-base"), ("gemmini", "seven")
 AREA_MM2 = 2.0
-SEEDS, BUDGET_S = (0, 1, 2), 50.0
+SEEDS, BUDGET_S = (0, 1, 2), 40.0
 QUICK_NETWORKS, QUICK_SPACES = NETWORKS[:1], SPACES[:1]
 QUICK_SEEDS, QUICK_BUDGET_S = (0,), 15.0
 MARKS = (0.25, 0.5, 1.0)
