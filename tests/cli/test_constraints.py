@@ -132,6 +132,12 @@ def test_bad_input_is_refused_in_one_sentence(desk: Path):
     (desk / "bad.yaml").write_text("mapping: [{layers: c, once: W}]", encoding="utf-8")
     assert refusal(*greedy(desk), "--constraints", desk / "bad.yaml") == "'c' is no layer of tiny"
     assert refusal(*greedy(desk), "--layers", "a").startswith("--layers says which layers of a schedule are kept: ")
+    told = refusal(*greedy(desk), "--keep", desk / "tiny.json", "--layers", " ,")
+    assert told.startswith("--layers ' ,' names no layer: write for example ")
+    assert refusal(*greedy(desk), "--price-constraints").startswith("--price-constraints has nothing to price: ask for")
+    (desk / "bad.yaml").write_text("mappings: [{layers: a, once: W}]", encoding="utf-8")
+    told = refusal(*greedy(desk), "--constraints", desk / "bad.yaml")
+    assert told.endswith("bad.yaml: mappings: this key is unknown: remove it or correct its spelling")
     told = refusal(*greedy(desk), "--constraints", desk / "tiny.yaml")
     assert told.endswith(
         "tiny.yaml: this is a network, not a file of constraints: fadiff show and fadiff optimize read it"

@@ -116,7 +116,7 @@ def test_layers_are_of_kinds(layer, kind):
         ({"mapping": [{"extents": {"cols": {"K": 2}}}]}, "'cols' is an axis of gemmini-small: its memories are DRAM, "),
         ({"mapping": [{"extents": {"DRAM": {"K": 2}}}]}, "all layers: DRAM holds 2 of K: DRAM holds everything: "),
         ({"mapping": [{"unroll": {"cols": "C"}}]}, "all layers: cols unrolls only C: cols takes only KG, not C"),
-        ({"mapping": [{"unroll": {"DRAM": "C"}}]}, "all layers: DRAM unrolls only C: DRAM is a memory: its axes are "),
+        ({"mapping": [{"unroll": {"DRAM": "C"}}]}, "all layers: DRAM unrolls only C: DRAM is a memory: the axes of "),
         ({"mapping": [{"kinds": "add", "once": "W"}]}, "mobilenet_v1 has no add layers"),
         ({"groups": [{"layers": ["conv1", "dv1"]}]}, "conv1+dv1 is a group: 'dv1' is no layer of mobilenet_v1 (did "),
     ],
@@ -133,7 +133,7 @@ def test_names_that_are_not_there_are_refused(asked, sentence):
         ({"mapings": []}, "constraints: mapings: this key is unknown: remove it or correct its spelling"),
         (
             {"mapping": [{"factors": {"DRAM": {"K": "2"}}}]},
-            "constraints: mapping.0.factors.DRAM.K: this must be a mapping of keys to values (it is '2')",
+            "constraints: mapping.0.factors.DRAM.K: write a whole number, or {least: 2}, {most: 8} or both (it is '2')",
         ),
         (
             {"mapping": [{"factors": {"DRAM": {"K": 0}}}]},
@@ -150,7 +150,20 @@ def test_names_that_are_not_there_are_refused(asked, sentence):
         ),
         ({"mapping": [{"order": {"DRAM": "K*K"}}]}, "constraints: mapping.0: order 'K*K' names a loop twice: "),
         ({"mapping": [{"order": {"DRAM": "*(K"}}]}, "constraints: mapping.0: order '*(K' has a bracket that is not "),
-        ({"mapping": [{"kinds": "pool"}]}, "constraints: mapping.0: kind 'pool' is unknown: use one of mac, conv, "),
+        (
+            {"mapping": [{"kinds": "pool", "once": "W"}]},
+            "constraints: mapping.0: kind 'pool' is unknown: use one of mac, conv, ",
+        ),
+        (
+            {"mapping": [{"layers": "a", "factors": {}}]},
+            "constraints: mapping.0: this asks for nothing: give it factors",
+        ),
+        (
+            {"mapping": [{"unroll": {"cols": {"only": "K", "never": "C"}}}]},
+            "constraints: mapping.0.unroll.cols: write dims that alone are unrolled, such as KC",
+        ),
+        ({"mapping": [{"unroll": {"cols": None}}]}, "constraints: mapping.0.unroll.cols: write dims that alone are "),
+        ({"fuse": [["a"]]}, "constraints: fuse.0: list should have at least 2 items, not 1 (it is ['a'])"),
         ({"groups": [{"layers": ["a", "a"]}]}, "constraints: groups.0: group a+a lists a layer twice: "),
         ({"groups": [{"layers": ["a"], "loops": "PQ"}]}, "constraints: groups.0: group a nests loops 'PQ': give its "),
         ({"keep": [{"schedule": "none.json"}]}, "constraints: none.json: there is no such file: check the path"),
@@ -177,10 +190,16 @@ def test_a_file_keeps_layers_of_a_schedule_beside_it(tmp_path):
 
 def test_a_mapping_of_another_machine_or_tensor_is_refused():
     keeps = Constraints(kept(greedy(NETWORKS["residual"], GEMMINI), ["a"]))
-    with pytest.raises(FadiffError, match="a is kept as it is: its mapping is for another machine than eyeriss"):
+    with pytest.raises(
+        FadiffError,
+        match=r"a is kept as it is: its mapping is for a machine of DRAM, .* and eyeriss has other nodes: start ",
+    ):
         keeps.check(network(*NETWORKS["residual"].layers), load_machine("eyeriss"))
     with pytest.raises(FadiffError, match="tensor 'I' passes once or not: say W"):
         Once("I")
     with pytest.raises(FadiffError, match="order 'CK' does not say where"):
         Order("DRAM", "CK")
-    assert str(Together(("a", "b"), Trips(P=2, X=2), "GPX")) == "a+b is a group that shares P 2, X 2"
+    assert str(Together(("a", "b"), Trips(P=2))) == "a+b is a group that shares P 2"
+    assert (
+        str(Together(("a", "b"), Trips(P=2, X=2), "XG")) == "a+b is a group that shares X 2, P 2 nested in this order"
+    )

@@ -77,7 +77,11 @@ def test_formulas_say_what_is_minimized(text, meant):
         ("(energy + (latency))", "is unknown"),
         ("energy^-1", "is unknown"),
         ("energy * (energy + latency)", "two kinds of energy"),
-        ("energy^0", "one exponent is above 0"),
+        ("energy^0", "one of them above 0"),
+        ("0*energy", "an objective whose prices are all 0 prefers nothing: give energy or latency a price above 0"),
+        ("0*energy + 0*latency", "an objective whose prices are all 0 prefers nothing"),
+        ("energy^51", "exponents are from 0 to 50, one of them above 0, and prices are finite and not negative"),
+        ("energy + 1e400*latency", "at inf pJ a cycle: exponents are from 0 to 50"),
     ],
 )
 def test_what_is_no_objective_is_told(text, told):

@@ -35,7 +35,8 @@ def kept(schedule: Schedule, layers: Iterable[str] | None = None) -> tuple[Const
     wanted.check(schedule.workload)
     names = [layer.name for layer in schedule.workload.layers if layer in wanted]
     groups = [group for group in schedule.groups if {*group.layers} <= {*names}]
-    mappings = [Keep(name, schedule.mappings[name]) for name in names if name in schedule.mappings]
+    nodes = tuple(node.name for node in schedule.machine.nodes)
+    mappings = [Keep(name, schedule.mappings[name], nodes) for name in names if name in schedule.mappings]
     alone = [Together(group.layers) for group in groups if len(group.layers) == 1]
     joined = [Together(group.layers, group.trips, group.loops) for group in groups if len(group.layers) > 1]
     return (*mappings, *joined, *alone)

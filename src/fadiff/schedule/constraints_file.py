@@ -37,8 +37,11 @@ class EndsModel(Strict):
     @model_validator(mode="before")
     @classmethod
     def _fixed(cls, value: object) -> object:
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return {"least": value, "most": value} if whole else value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return {"least": value, "most": value}
+        if not isinstance(value, dict):
+            raise ValueError("write a whole number, or {least: 2}, {most: 8} or both")
+        return cast("dict[object, object]", value)
 
 
 class UnrollModel(Strict):
@@ -50,7 +53,12 @@ class UnrollModel(Strict):
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, value: object) -> object:
-        return {"only": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"only": value}
+        keys = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+        if not keys or {"only", "never"} <= {*keys}:
+            raise ValueError('write dims that alone are unrolled, such as KC or "" for none, or {never: RS}')
+        return keys
 
 
 class MappingRule(Strict):
@@ -64,6 +72,12 @@ class MappingRule(Strict):
     order: dict[str, str] = Field(default={})
     unroll: dict[str, UnrollModel] = Field(default={})
     once: Annotated[list[Literal["W", "O"]], BeforeValidator(_listed)] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _asking(self) -> MappingRule:
+        if not (any(self.factors.values()) or any(self.extents.values()) or self.order or self.unroll or self.once):
+            raise ValueError("this asks for nothing: give it factors, extents, order, unroll or once")
+        return self
 
     def values(self) -> Iterator[Constraint]:
         """The constraints, each on its own."""

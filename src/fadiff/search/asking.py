@@ -13,7 +13,7 @@ from fadiff.schedule.rules import violations
 from fadiff.search.driver import Limits
 from fadiff.search.greedy import growing
 from fadiff.search.objective import EDP, Objective
-from fadiff.search.solver.contradiction import contradiction
+from fadiff.search.solver.contradiction import contradiction, plain_contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,8 @@ def refusal(
         return contradiction(workload, machine, fewer, exact_factors=exact_factors, stop=lambda: time.monotonic() > end)
 
     def judged(fewer: Constraints) -> str | None:
+        if plain := plain_contradiction(workload, machine, fewer):
+            return plain
         found = _problem(workload, machine, fewer, exact_factors=exact_factors)
         return found if found is None or proven is None else proof(fewer)
 

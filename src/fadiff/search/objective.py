@@ -55,6 +55,9 @@ class Charge:
 
 Charges = tuple[Charge, ...]
 
+LARGEST_EXPONENT = 50
+"""With more, ratios of two schedules are no numbers."""
+
 
 def charged_pj(costs: LayerCosts, charges: Charges, xp: Any) -> Float[Array, "*batch layers"]:  # noqa: ANN401
     """The energy of layers with their charges."""
@@ -82,9 +85,11 @@ class Objective:
 
     def __post_init__(self) -> None:
         numbers = (self.energy, self.latency, self.pj_per_cycle)
-        if not all(isfinite(number) and number >= 0 for number in numbers) or not self.energy + self.latency:
+        positive = all(isfinite(number) and number >= 0 for number in numbers) and self.energy + self.latency > 0
+        if not positive or max(self.energy, self.latency) > LARGEST_EXPONENT:
             told = f"energy^{self.energy:g} * latency^{self.latency:g} at {self.pj_per_cycle:g} pJ a cycle"
-            raise FadiffError(f"objective {told}: exponents and prices are not negative, and one exponent is above 0")
+            ends = f"exponents are from 0 to {LARGEST_EXPONENT}, one of them above 0"
+            raise FadiffError(f"objective {told}: {ends}, and prices are finite and not negative")
         if not self.energy and (self.pj_per_cycle or self.charges):
             raise FadiffError("an objective without energy has no pJ to add: give energy an exponent above 0")
 
@@ -254,4 +259,6 @@ def _sum(text: str) -> Weights | None:
 
 def _weighted(energy: float, latency: float) -> Objective:
     """energy * E + latency * T, of which only the ratio matters."""
+    if not energy + latency:
+        raise FadiffError("an objective whose prices are all 0 prefers nothing: give energy or latency a price above 0")
     return Objective(1.0, 0.0, latency / energy) if energy else LATENCY
