@@ -1,13 +1,16 @@
 """Constraints as values and as files: what they say, what they refuse, and how a schedule that breaks them is told."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
 
 from fadiff import Constraints, FadiffError, greedy, load_constraints, load_machine, load_model, save_schedule
+from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraint_kinds import Extent, Factor, Fuse, Keep, Once, Order, Together, Unroll, parse_order
 from fadiff.schedule.constraints import kept
+from fadiff.schedule.constraints_file import asked_of
 from fadiff.schedule.ir import Trips
 from fadiff.schedule.selection import Layers, kinds_of
 from fadiff.workload import DIMS
@@ -186,6 +189,47 @@ def test_a_file_keeps_layers_of_a_schedule_beside_it(tmp_path):
         "a runs on its own",
         "s runs on its own",
     ]
+
+
+def test_every_kind_is_written_as_a_file_says_it():
+    told = {
+        "mapping": [
+            {"layers": ["c*"], "but": ["c9"], "factors": {"cols": {"K": 4}}},
+            {"layers": "a", "kinds": "conv", "factors": {"DRAM": {"C": {"least": 2}}}},
+            {"extents": {"scratchpad": {"K": {"least": 2, "most": 8}}}},
+            {"unroll": {"cols": "K"}},
+            {"unroll": {"cols": {"never": "KG"}}},
+            {"order": {"DRAM": "K*(CRS)"}},
+            {"once": ["W", "O"]},
+        ],
+        "fuse": [["a", ["b", "c"]]],
+        "split": [["b", "*"]],
+        "outputs": {"on_chip": "a", "off_chip": "b"},
+        "groups": [{"layers": ["a", "b"]}, {"layers": ["c", "d"], "trips": {"P": 2}, "loops": "PN"}],
+    }
+    given = load_constraints(told).given
+    assert tuple(one for each in given for one in load_constraints(each.written).given) == given
+    both = Unroll("cols", only="KG", never="G")
+    assert [str(one) for one in load_constraints(both.written).given] == ["all layers: cols unrolls only K"]
+    assert Fuse(Layers(kinds=("conv",))).written is None
+
+
+def test_what_a_file_says_of_kept_layers_is_of_its_own_schedule():
+    """With the loops of the first memory in the order of the schedule that they were kept from."""
+    first = greedy(NETWORKS["residual"], GEMMINI)
+    keeps = kept(first, ["a"])
+    own = replace(
+        first,
+        mappings={
+            name: replace(one, orders=(one.orders[0][::-1], *one.orders[1:])) for name, one in first.mappings.items()
+        },
+        asked=Asked.of(keeps),
+    )
+    assert asked_of(own, "file.json") == Constraints(keeps)
+    with pytest.raises(
+        FadiffError, match=r"^constraints: keep: name the schedule that has these layers, and no order$"
+    ):
+        load_constraints({"keep": [{"layers": "a"}]})
 
 
 def test_a_mapping_of_another_machine_or_tensor_is_refused():

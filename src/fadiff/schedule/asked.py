@@ -6,9 +6,14 @@ The constraints themselves are in :mod:`fadiff.schedule.constraints`; what a sch
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from fadiff.workload.names import shorten
+
+if TYPE_CHECKING:
+    from fadiff.schedule.constraint_kinds import Constraint
 
 MOST_TOLD = 5
 """Constraints that a sentence names, the costliest first."""
@@ -25,13 +30,20 @@ class AskedOne:
     cost: float | None = None
     """What was gained where it is left out and the others are kept, as a share of what is reached so: these need not
     add up. None where it was not priced."""
+    asks: MappingOf[str, Any] | None = field(default=None, compare=False)
+    """The same as a file of constraints says it; None where it cannot. A layer that is kept is that of the schedule."""
+
+    @classmethod
+    def of(cls, constraint: Constraint, cost: float | None = None) -> AskedOne:
+        """A constraint with what it costs."""
+        return cls(str(constraint), cost, constraint.written)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """All constraints under which a schedule was made.
 
-    >>> print(Asked.of(["b: K at cols is 4"]))
+    >>> print(Asked((AskedOne("b: K at cols is 4"),)))
     Made under 1 constraint.
     >>> print(Asked((AskedOne("b: K at cols is 4", 0.031), AskedOne("b -> s is not fused", 0.0)), 0.042))
     Constrained: 4.2% above the best that was found without constraints: b: K at cols is 4 costs 3.1%.
@@ -44,9 +56,9 @@ class Asked:
     """In which costs are measured."""
 
     @classmethod
-    def of(cls, constraints: Iterable[object]) -> Asked | None:
+    def of(cls, constraints: Iterable[Constraint]) -> Asked | None:
         """Constraints that are not priced; None where there are none."""
-        return cls(told) if (told := tuple(AskedOne(str(one)) for one in constraints)) else None
+        return cls(told) if (told := tuple(map(AskedOne.of, constraints))) else None
 
     @property
     def ranked(self) -> list[AskedOne]:
@@ -55,7 +67,7 @@ class Asked:
 
     def shortened(self, most: int) -> Asked:
         """The same in sentences of at most so many signs."""
-        short = (replace(one, constraint=shorten(one.constraint, most)) for one in self.constraints)
+        short = (replace(one, constraint=shorten(one.constraint, most), asks=None) for one in self.constraints)
         return replace(self, constraints=tuple(short), objective=shorten(self.objective, most))
 
     def __str__(self) -> str:

@@ -99,5 +99,5 @@ def priced(
     free = best
     for found in (*without, *((search(Constraints()),) if len(given) > 1 else ())):
         free = better(free, found)
-    each = (AskedOne(str(one), above(found)) for one, found in zip(given, without, strict=True))
+    each = (AskedOne.of(one, above(found)) for one, found in zip(given, without, strict=True))
     return Asked(tuple(each), above(free), objective.name)
