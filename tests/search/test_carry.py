@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from examples import SECOND_FILES
-from fadiff import Schedule, evaluate, greedy, load_model, optimize, violations
+from fadiff import Schedule, evaluate, greedy, load_constraints, load_model, optimize, violations
 from fadiff.schedule.file import read_schedule
 from fadiff.search.carry import adapted, carry, matched, repeated
 from fadiff.search.driver import Incumbent, Settings
@@ -142,6 +142,28 @@ def test_the_sentence_says_what_is_new_and_what_is_other():
     assert told == "2 of 2 layers start from old.json: a, b have another shape."
     told = carry(start, greedy(times(PAIR, 4), CHIP)).told("old.json")
     assert told == "2 of 2 layers start from old.json: all of it, 4 times in a row."
+
+
+def test_a_layer_of_another_name_is_told_with_the_one_that_it_starts_from():
+    new = network(mac("stem", "K4 C2 P6 Q4 R3"), mac("b", "K2 C4 P6 Q4", "stem"))
+    told = carry(greedy(PAIR, CHIP), greedy(new, CHIP)).told("old.json")
+    assert told == "2 of 2 layers start from old.json: stem from a."
+
+
+def test_a_start_that_does_not_keep_what_is_asked_is_brought_near_to_it():
+    """The group and the orders of a start stay, and a factor, or the group, gives way."""
+    start = at_dram(PAIR, GEMMINI, group("a b", "P3"))
+    for told, layers in (
+        ({"mapping": [{"layers": "b", "factors": {"cols": {"K": 2}}}]}, [("a", "b")]),
+        ({"split": [["a", "b"]]}, [("a",), ("b",)]),
+    ):
+        asked = load_constraints(told)
+        carried = carry(start, greedy(PAIR, GEMMINI, constraints=asked), asked)
+        (found,) = carried.schedules
+        assert asked.broken(start)
+        assert asked.broken(found) == violations(found) == []
+        assert [one.layers for one in found.groups] == layers
+        assert f": it does not keep what is asked now ({asked.broken(start)[0]})" in carried.told("old.json")
 
 
 def test_a_search_is_never_worse_than_what_it_starts_from():

@@ -257,7 +257,7 @@ def search(
         if watch is not None:
             watch(status, incumbent, seconds)
 
-    carried = None if settings.start is None else carry(settings.start, coarse.schedule)
+    carried = None if settings.start is None else carry(settings.start, coarse.schedule, constraints)
     try:
         for schedule in schedules:
             first, incumbent.found = incumbent.offer(schedule) or coarse, None
