@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from fadiff import Constraints, FadiffError, greedy, load_constraints, load_machine, load_model, save_schedule
-from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraint_kinds import Extent, Factor, Fuse, Keep, Once, Order, Together, Unroll, parse_order
 from fadiff.schedule.constraints import kept
 from fadiff.schedule.constraints_file import asked_of
+from fadiff.schedule.constraints_written import all_asked, written
 from fadiff.schedule.ir import Trips
 from fadiff.schedule.selection import Layers, kinds_of
 from fadiff.workload import DIMS
@@ -208,10 +208,11 @@ def test_every_kind_is_written_as_a_file_says_it():
         "groups": [{"layers": ["a", "b"]}, {"layers": ["c", "d"], "trips": {"P": 2}, "loops": "PN"}],
     }
     given = load_constraints(told).given
-    assert tuple(one for each in given for one in load_constraints(each.written).given) == given
+    assert tuple(one for each in given for one in load_constraints(written(each)).given) == given
+    assert written(Factor("cols", "K", most=8)) == {"mapping": [{"factors": {"cols": {"K": {"least": 1, "most": 8}}}}]}
     both = Unroll("cols", only="KG", never="G")
-    assert [str(one) for one in load_constraints(both.written).given] == ["all layers: cols unrolls only K"]
-    assert Fuse(Layers(kinds=("conv",))).written is None
+    assert [str(one) for one in load_constraints(written(both)).given] == ["all layers: cols unrolls only K"]
+    assert written(Fuse(Layers(kinds=("conv",)))) is None
 
 
 def test_what_a_file_says_of_kept_layers_is_of_its_own_schedule():
@@ -223,7 +224,7 @@ def test_what_a_file_says_of_kept_layers_is_of_its_own_schedule():
         mappings={
             name: replace(one, orders=(one.orders[0][::-1], *one.orders[1:])) for name, one in first.mappings.items()
         },
-        asked=Asked.of(keeps),
+        asked=all_asked(keeps),
     )
     assert asked_of(own, "file.json") == Constraints(keeps)
     with pytest.raises(

@@ -27,8 +27,8 @@ from fadiff.cli.tables import console, facts, microjoules, percent, print_json, 
 from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.file_kinds import SCHEDULE, kind_of_file
-from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints_file import asked_of
+from fadiff.schedule.constraints_written import all_asked
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def bound(
             )
         except KeyboardInterrupt:
             raise _unproven(near, output) from None
-    listed = Asked.of(asked_for.given), in_bound(schedule.workload, schedule.machine, asked_for, proven.least)
+    listed = all_asked(asked_for.given), in_bound(schedule.workload, schedule.machine, asked_for, proven.least)
     if output is not None:
         save_schedule(output, replace(schedule, bound=proven.least))
     if json:

@@ -5,15 +5,11 @@ The constraints themselves are in :mod:`fadiff.schedule.constraints`; what a sch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fadiff.workload.names import shorten
-
-if TYPE_CHECKING:
-    from fadiff.schedule.constraint_kinds import Constraint
 
 MOST_TOLD = 5
 """Constraints that a sentence names, the costliest first."""
@@ -33,11 +29,6 @@ class AskedOne:
     asks: MappingOf[str, Any] | None = field(default=None, compare=False)
     """The same as a file of constraints says it; None where it cannot. A layer that is kept is that of the schedule."""
 
-    @classmethod
-    def of(cls, constraint: Constraint, cost: float | None = None) -> AskedOne:
-        """A constraint with what it costs."""
-        return cls(str(constraint), cost, constraint.written)
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -54,11 +45,6 @@ class Asked:
     """How far the schedule is above the best that was found without any of them, in the objective; None: not priced."""
     objective: str = "edp"
     """In which costs are measured."""
-
-    @classmethod
-    def of(cls, constraints: Iterable[Constraint]) -> Asked | None:
-        """Constraints that are not priced; None where there are none."""
-        return cls(told) if (told := tuple(map(AskedOne.of, constraints))) else None
 
     @property
     def ranked(self) -> list[AskedOne]:

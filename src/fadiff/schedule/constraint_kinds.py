@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.hardware import Axis, Memory
 from fadiff.schedule.ir import SHARED_LOOPS, Group, Mapping, Trips
@@ -65,11 +65,6 @@ class Constraint:
         """A group that is given."""
         return None
 
-    @property
-    def written(self) -> dict[str, Any] | None:
-        """As a file of constraints says it, of a layer that is kept without its schedule; None where none can."""
-        return None
-
 
 @dataclass(frozen=True)
 class _Number(Constraint):
@@ -83,15 +78,6 @@ class _Number(Constraint):
 
     def __post_init__(self) -> None:
         _check_ends(self.dim, self.least, self.most)
-
-    @property
-    def ends(self) -> int | dict[str, int]:
-        """Both ends, as a file of constraints has them."""
-        return (
-            self.least
-            if self.least == self.most
-            else {"least": self.least} | ({"most": self.most} if self.most else {})
-        )
 
 
 @dataclass(frozen=True)
@@ -113,11 +99,6 @@ class Factor(_Number):
         if layer in self.layers:
             yield Limit(_node(self.node, machine), DIMS.index(self.dim), self.least, self.most or inf)
 
-    @property
-    def written(self) -> dict[str, Any]:
-        """A rule about factors."""
-        return _rule(self.layers, factors={self.node: {self.dim: self.ends}})
-
 
 @dataclass(frozen=True)
 class Extent(_Number):
@@ -138,11 +119,6 @@ class Extent(_Number):
         if layer in self.layers:
             node = machine.structure.memories[_memory(self.node, machine)]
             yield Limit(node, DIMS.index(self.dim), self.least, self.most or inf, held=True)
-
-    @property
-    def written(self) -> dict[str, Any]:
-        """A rule about extents."""
-        return _rule(self.layers, extents={self.node: {self.dim: self.ends}})
 
 
 @dataclass(frozen=True)
@@ -179,12 +155,6 @@ class Unroll(Constraint):
                 if dim in self.never or (self.only is not None and dim not in self.only):
                     yield Limit(_node(self.axis, machine), d, most=1)
 
-    @property
-    def written(self) -> dict[str, Any]:
-        """A rule about lanes."""
-        only = None if self.only is None else "".join(dim for dim in self.only if dim not in self.never)
-        return _rule(self.layers, unroll={self.axis: {"never": self.never} if only is None else only})
-
 
 @dataclass(frozen=True)
 class Order(Constraint):
@@ -210,11 +180,6 @@ class Order(Constraint):
         """The ranks of the memory's loops."""
         if layer in self.layers:
             yield _memory(self.memory, machine), parse_order(self.order)
-
-    @property
-    def written(self) -> dict[str, Any]:
-        """A rule about orders."""
-        return _rule(self.layers, order={self.memory: self.order})
 
 
 @dataclass(frozen=True)
@@ -242,11 +207,6 @@ class Once(Constraint):
         """The tensor."""
         return self.tensor if layer in self.layers else ""
 
-    @property
-    def written(self) -> dict[str, Any]:
-        """A rule about what passes once."""
-        return _rule(self.layers, once=self.tensor)
-
 
 @dataclass(frozen=True)
 class Fuse(Constraint):
@@ -273,13 +233,6 @@ class Fuse(Constraint):
         for edge in workload.edges:
             if workload[edge.source] in self.source and workload[edge.target] in self.target:
                 yield edge, self.fused
-
-    @property
-    def written(self) -> dict[str, Any] | None:
-        """A pair; a file knows pairs of names only."""
-        ends = self.source, self.target
-        named = all(not (end.kinds or end.but) for end in ends)
-        return {"fuse" if self.fused else "split": [[list(end.names) for end in ends]]} if named else None
 
 
 @dataclass(frozen=True)
@@ -345,12 +298,6 @@ class Together(Constraint):
         """The group itself."""
         return self
 
-    @property
-    def written(self) -> dict[str, Any]:
-        """A group."""
-        shared = {} if self.trips is None else {"trips": {loop: n for loop, n in self.trips._asdict().items() if n > 1}}
-        return {"groups": [{"layers": list(self.layers)} | shared | ({"loops": self.loops} if self.loops else {})]}
-
 
 @dataclass(frozen=True)
 class Keep(Constraint):
@@ -387,16 +334,6 @@ class Keep(Constraint):
         if layer.name == self.layer:
             for memory, order in enumerate(self.mapping.orders):
                 yield memory, tuple(map(order.index, DIMS))
-
-    @property
-    def written(self) -> dict[str, Any]:
-        """A layer of a schedule that keeps it: all but how loops nest there that its group may come to share."""
-        return {"keep": [{"layers": [self.layer], "order": self.mapping.orders[0]}]}
-
-
-def _rule(layers: Layers, **asks: object) -> dict[str, Any]:
-    """What is asked of the mappings of some layers, as a file of constraints has it."""
-    return {"mapping": [layers.written | asks]}
 
 
 def _running(loops: str, trips: Trips) -> str:

@@ -47,12 +47,6 @@ class Layers:
             told = f"{' and '.join(self.kinds)} layers{'' if every else f' of {told}'}"
         return f"{told} but {', '.join(self.but)}" if self.but else told
 
-    @property
-    def written(self) -> dict[str, list[str]]:
-        """As a file of constraints has it."""
-        told = {"layers": self.names, "kinds": self.kinds, "but": self.but}
-        return {key: list(names) for key, names in told.items() if names and names != (REST,)}
-
     def check(self, workload: Workload) -> None:
         """Refuse a name or a pattern that no layer has."""
         known = [layer.name for layer in workload.layers]

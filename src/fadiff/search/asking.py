@@ -7,8 +7,9 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError
-from fadiff.schedule.asked import Asked, AskedOne
+from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints import Constraints, ImpossibleError
+from fadiff.schedule.constraints_written import asked_one
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import Limits
 from fadiff.search.greedy import growing
@@ -99,5 +100,5 @@ def priced(
     free = best
     for found in (*without, *((search(Constraints()),) if len(given) > 1 else ())):
         free = better(free, found)
-    each = (AskedOne.of(one, above(found)) for one, found in zip(given, without, strict=True))
+    each = (asked_one(one, above(found)) for one, found in zip(given, without, strict=True))
     return Asked(tuple(each), above(free), objective.name)

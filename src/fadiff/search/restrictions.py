@@ -184,6 +184,8 @@ class Restrictions:
     def clashes(self, number: int, memory: int) -> list[tuple[int, int]]:
         """Pairs of dims of a layer whose loops at a memory must each stand outside the other: only one of them runs."""
         ranks = self._ranks[number][memory]
+        if len(ranks) < 2:
+            return []
         return [
             (a, b)
             for a, b in combinations(range(8), 2)
