@@ -132,6 +132,9 @@ def test_a_bound_is_of_schedules_that_keep_what_the_file_says_unless_it_is_of_al
     file.write_text(json.dumps(data), encoding="utf-8")
     told = refusal("bound", file)
     assert told.endswith("asked.constraints.0.asks: mapping.0.once.0: input should be 'W' or 'O' (it is 'I')")
+    data["asked"]["constraints"][0]["asks"] = {"keep": [{"layers": "a", "order": "KC"}]}
+    file.write_text(json.dumps(data), encoding="utf-8")
+    assert "asked.constraints.0.asks: order 'KC' must hold each of " in refusal("bound", file)
     assert refusal("bound", file, "--free", "--keep", file) == (
         "--free asks for nothing: leave it away, or --constraints and --keep"
     )

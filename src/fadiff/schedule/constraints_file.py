@@ -183,7 +183,7 @@ def asked_of(schedule: Schedule, origin: str) -> Constraints | None:
         place = f"{origin}: asked.constraints.{i}.asks"
         try:
             found += validate(ConstraintsModel, one.asks, place).values(Path(origin).parent, schedule)
-        except FileError as error:
+        except FadiffError as error:
             raise FileError(str(error) if str(error).startswith(place) else f"{place}: {error}") from None
     return Constraints(tuple(found))
 

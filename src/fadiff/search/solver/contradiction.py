@@ -100,7 +100,7 @@ def plain_contradiction(workload: Workload, machine: Machine, constraints: Const
     if asked.disagreeing is not None:
         return f"{' and '.join(asked.disagreeing[0].layers)} cannot be in two groups that differ"
     for group in dict.fromkeys(asked.given.values()):
-        if why := _no_group(workload, machine, group):
+        if len(group.layers) > 1 and (why := _no_group(workload, machine, group)):
             return why
     for source, target in sorted(asked.required - {*links.passed}):
         return f"{source} -> {target} cannot be fused on {machine.name}"
