@@ -58,7 +58,7 @@ _STARTS = {
     b"%pdf": PDF,
 }
 _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
-    (SCHEDULE, frozenset({"mappings"})),
+    (SCHEDULE, frozenset({"mappings", "workload"})),
     (CONFIGURATION, frozenset({"model_type"})),
     (PRINTED, frozenset({"totals"})),
     (PRINTED, frozenset({"workload", "report"})),

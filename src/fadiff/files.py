@@ -147,7 +147,7 @@ def validate(model: type[Model], data: object, origin: str, about_unknown: Calla
             raise FileError(f"{origin}: {place}: {about_unknown(str(first['loc'][-1]))}") from None
         if first["type"] == "missing":
             raise FileError(f"{origin}: {place}: this key is missing: add it") from None
-        message = first["msg"].removeprefix("Value error, ").rstrip(".")
+        message = first["msg"].removeprefix("Value error, ").replace(" after validation", "").rstrip(".")
         if first["type"] == "model_type":  # pydantic would name a class of ours
             message = "this must be a mapping of keys to values"
         given = _shown(first["input"])

@@ -66,18 +66,18 @@ def test_a_file_and_all_that_read_it_tell_what_was_asked_and_what_it_costs(desk:
     assert " --price-constraints " in str(schedule.made_by["command"])
     priced = schedule.asked
     assert priced is not None
-    assert [asdict(one) for one in priced.constraints] == told["constraints"]
+    assert [{"constraint": one.constraint, "cost": one.cost} for one in priced.constraints] == told["constraints"]
     assert priced.cost == told["cost_of_constraints"] > 0
     costliest = max(priced.constraints, key=lambda one: one.cost or 0.0)
     sentence = f"{costliest.constraint} costs {costliest.cost:.1%}"
     shown = data_of(page)
     assert shown["asked"]["priced"]
-    assert shown["asked"]["constraints"][0] == asdict(costliest)
+    assert shown["asked"]["constraints"][0] == {"constraint": costliest.constraint, "cost": costliest.cost}
     assert sum(sentence in one for one in shown["sentences"]) == 1
     said = " ".join(fadiff("evaluate", file).output.split())
     assert sentence in said
     assert "b -> s is not fused" in said
-    assert answer("evaluate", file)["asked"] == asdict(priced) | {"constraints": told["constraints"]}
+    assert answer("evaluate", file)["asked"] == asdict(priced) | {"constraints": list(map(asdict, priced.constraints))}
     # A bound leaves it as it is.
     answer("bound", file, "-b", "1s", "-o", desk / "bounded.json")
     assert load_schedule(desk / "bounded.json").asked == priced
@@ -114,6 +114,32 @@ def test_a_bound_says_of_which_schedules_it_speaks(desk: Path):
     assert "tiny.json does not keep what is asked (a -> s is fused: a -> s is not fused): find a schedule" in told
 
 
+def test_a_bound_is_of_schedules_that_keep_what_the_file_says_unless_it_is_of_all(desk: Path):
+    file = desk / "partly.json"
+    asking = *greedy(desk), "--constraints", desk / "asked.yaml", "--keep", desk / "tiny.json", "--layers", "a,b"
+    answer(*asking, "-o", file)
+    told = answer("bound", file, "-b", "1s")
+    assert told["among"] == [one.constraint for one in load_schedule(file).asked.constraints]
+    free = answer("bound", file, "-b", "1s", "--free")
+    assert "among" not in free or free["among"] == []
+    assert free["edp_uj_cycles"] < told["edp_uj_cycles"]
+    data = json.loads(file.read_text(encoding="utf-8"))
+    del data["asked"]["constraints"][0]["asks"]
+    file.write_text(json.dumps(data), encoding="utf-8")
+    said = " ".join(fadiff("bound", file, "-b", "1s").output.split())
+    assert said.endswith("The file does not say them in full: give --constraints.")
+    data["asked"]["constraints"][0]["asks"] = {"mapping": [{"layers": "b", "once": "I"}]}
+    file.write_text(json.dumps(data), encoding="utf-8")
+    told = refusal("bound", file)
+    assert told.endswith("asked.constraints.0.asks: mapping.0.once.0: input should be 'W' or 'O' (it is 'I')")
+    data["asked"]["constraints"][0]["asks"] = {"keep": [{"layers": "a", "order": "KC"}]}
+    file.write_text(json.dumps(data), encoding="utf-8")
+    assert "asked.constraints.0.asks: order 'KC' must hold each of " in refusal("bound", file)
+    assert refusal("bound", file, "--free", "--keep", file) == (
+        "--free asks for nothing: leave it away, or --constraints and --keep"
+    )
+
+
 def test_layers_are_kept(desk: Path):
     told = answer(*greedy(desk), "--keep", desk / "tiny.json", "--layers", "a, b", "-o", desk / "kept.json")
     kept, first = load_schedule(desk / "kept.json"), load_schedule(desk / "tiny.json")
@@ -132,6 +158,12 @@ def test_bad_input_is_refused_in_one_sentence(desk: Path):
     (desk / "bad.yaml").write_text("mapping: [{layers: c, once: W}]", encoding="utf-8")
     assert refusal(*greedy(desk), "--constraints", desk / "bad.yaml") == "'c' is no layer of tiny"
     assert refusal(*greedy(desk), "--layers", "a").startswith("--layers says which layers of a schedule are kept: ")
+    told = refusal(*greedy(desk), "--keep", desk / "tiny.json", "--layers", " ,")
+    assert told.startswith("--layers ' ,' names no layer: write for example ")
+    assert refusal(*greedy(desk), "--price-constraints").startswith("--price-constraints has nothing to price: ask for")
+    (desk / "bad.yaml").write_text("mappings: [{layers: a, once: W}]", encoding="utf-8")
+    told = refusal(*greedy(desk), "--constraints", desk / "bad.yaml")
+    assert told.endswith("bad.yaml: mappings: this key is unknown: remove it or correct its spelling")
     told = refusal(*greedy(desk), "--constraints", desk / "tiny.yaml")
     assert told.endswith(
         "tiny.yaml: this is a network, not a file of constraints: fadiff show and fadiff optimize read it"

@@ -1,6 +1,7 @@
 """Constraints as values and as files: what they say, what they refuse, and how a schedule that breaks them is told."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -8,6 +9,8 @@ import yaml
 from fadiff import Constraints, FadiffError, greedy, load_constraints, load_machine, load_model, save_schedule
 from fadiff.schedule.constraint_kinds import Extent, Factor, Fuse, Keep, Once, Order, Together, Unroll, parse_order
 from fadiff.schedule.constraints import kept
+from fadiff.schedule.constraints_file import asked_of
+from fadiff.schedule.constraints_written import all_asked, written
 from fadiff.schedule.ir import Trips
 from fadiff.schedule.selection import Layers, kinds_of
 from fadiff.workload import DIMS
@@ -116,7 +119,7 @@ def test_layers_are_of_kinds(layer, kind):
         ({"mapping": [{"extents": {"cols": {"K": 2}}}]}, "'cols' is an axis of gemmini-small: its memories are DRAM, "),
         ({"mapping": [{"extents": {"DRAM": {"K": 2}}}]}, "all layers: DRAM holds 2 of K: DRAM holds everything: "),
         ({"mapping": [{"unroll": {"cols": "C"}}]}, "all layers: cols unrolls only C: cols takes only KG, not C"),
-        ({"mapping": [{"unroll": {"DRAM": "C"}}]}, "all layers: DRAM unrolls only C: DRAM is a memory: its axes are "),
+        ({"mapping": [{"unroll": {"DRAM": "C"}}]}, "all layers: DRAM unrolls only C: DRAM is a memory: the axes of "),
         ({"mapping": [{"kinds": "add", "once": "W"}]}, "mobilenet_v1 has no add layers"),
         ({"groups": [{"layers": ["conv1", "dv1"]}]}, "conv1+dv1 is a group: 'dv1' is no layer of mobilenet_v1 (did "),
     ],
@@ -133,7 +136,7 @@ def test_names_that_are_not_there_are_refused(asked, sentence):
         ({"mapings": []}, "constraints: mapings: this key is unknown: remove it or correct its spelling"),
         (
             {"mapping": [{"factors": {"DRAM": {"K": "2"}}}]},
-            "constraints: mapping.0.factors.DRAM.K: this must be a mapping of keys to values (it is '2')",
+            "constraints: mapping.0.factors.DRAM.K: write a whole number, or {least: 2}, {most: 8} or both (it is '2')",
         ),
         (
             {"mapping": [{"factors": {"DRAM": {"K": 0}}}]},
@@ -150,7 +153,20 @@ def test_names_that_are_not_there_are_refused(asked, sentence):
         ),
         ({"mapping": [{"order": {"DRAM": "K*K"}}]}, "constraints: mapping.0: order 'K*K' names a loop twice: "),
         ({"mapping": [{"order": {"DRAM": "*(K"}}]}, "constraints: mapping.0: order '*(K' has a bracket that is not "),
-        ({"mapping": [{"kinds": "pool"}]}, "constraints: mapping.0: kind 'pool' is unknown: use one of mac, conv, "),
+        (
+            {"mapping": [{"kinds": "pool", "once": "W"}]},
+            "constraints: mapping.0: kind 'pool' is unknown: use one of mac, conv, ",
+        ),
+        (
+            {"mapping": [{"layers": "a", "factors": {}}]},
+            "constraints: mapping.0: this asks for nothing: give it factors",
+        ),
+        (
+            {"mapping": [{"unroll": {"cols": {"only": "K", "never": "C"}}}]},
+            "constraints: mapping.0.unroll.cols: write dims that alone are unrolled, such as KC",
+        ),
+        ({"mapping": [{"unroll": {"cols": None}}]}, "constraints: mapping.0.unroll.cols: write dims that alone are "),
+        ({"fuse": [["a"]]}, "constraints: fuse.0: list should have at least 2 items, not 1 (it is ['a'])"),
         ({"groups": [{"layers": ["a", "a"]}]}, "constraints: groups.0: group a+a lists a layer twice: "),
         ({"groups": [{"layers": ["a"], "loops": "PQ"}]}, "constraints: groups.0: group a nests loops 'PQ': give its "),
         ({"keep": [{"schedule": "none.json"}]}, "constraints: none.json: there is no such file: check the path"),
@@ -175,12 +191,60 @@ def test_a_file_keeps_layers_of_a_schedule_beside_it(tmp_path):
     ]
 
 
+def test_every_kind_is_written_as_a_file_says_it():
+    told = {
+        "mapping": [
+            {"layers": ["c*"], "but": ["c9"], "factors": {"cols": {"K": 4}}},
+            {"layers": "a", "kinds": "conv", "factors": {"DRAM": {"C": {"least": 2}}}},
+            {"extents": {"scratchpad": {"K": {"least": 2, "most": 8}}}},
+            {"unroll": {"cols": "K"}},
+            {"unroll": {"cols": {"never": "KG"}}},
+            {"order": {"DRAM": "K*(CRS)"}},
+            {"once": ["W", "O"]},
+        ],
+        "fuse": [["a", ["b", "c"]]],
+        "split": [["b", "*"]],
+        "outputs": {"on_chip": "a", "off_chip": "b"},
+        "groups": [{"layers": ["a", "b"]}, {"layers": ["c", "d"], "trips": {"P": 2}, "loops": "PN"}],
+    }
+    given = load_constraints(told).given
+    assert tuple(one for each in given for one in load_constraints(written(each)).given) == given
+    assert written(Factor("cols", "K", most=8)) == {"mapping": [{"factors": {"cols": {"K": {"least": 1, "most": 8}}}}]}
+    both = Unroll("cols", only="KG", never="G")
+    assert [str(one) for one in load_constraints(written(both)).given] == ["all layers: cols unrolls only K"]
+    assert written(Fuse(Layers(kinds=("conv",)))) is None
+
+
+def test_what_a_file_says_of_kept_layers_is_of_its_own_schedule():
+    """With the loops of the first memory in the order of the schedule that they were kept from."""
+    first = greedy(NETWORKS["residual"], GEMMINI)
+    keeps = kept(first, ["a"])
+    own = replace(
+        first,
+        mappings={
+            name: replace(one, orders=(one.orders[0][::-1], *one.orders[1:])) for name, one in first.mappings.items()
+        },
+        asked=all_asked(keeps),
+    )
+    assert asked_of(own, "file.json") == Constraints(keeps)
+    with pytest.raises(
+        FadiffError, match=r"^constraints: keep: name the schedule that has these layers, and no order$"
+    ):
+        load_constraints({"keep": [{"layers": "a"}]})
+
+
 def test_a_mapping_of_another_machine_or_tensor_is_refused():
     keeps = Constraints(kept(greedy(NETWORKS["residual"], GEMMINI), ["a"]))
-    with pytest.raises(FadiffError, match="a is kept as it is: its mapping is for another machine than eyeriss"):
+    with pytest.raises(
+        FadiffError,
+        match=r"a is kept as it is: its mapping is for a machine of DRAM, .* and eyeriss has other nodes: start ",
+    ):
         keeps.check(network(*NETWORKS["residual"].layers), load_machine("eyeriss"))
     with pytest.raises(FadiffError, match="tensor 'I' passes once or not: say W"):
         Once("I")
     with pytest.raises(FadiffError, match="order 'CK' does not say where"):
         Order("DRAM", "CK")
-    assert str(Together(("a", "b"), Trips(P=2, X=2), "GPX")) == "a+b is a group that shares P 2, X 2"
+    assert str(Together(("a", "b"), Trips(P=2))) == "a+b is a group that shares P 2"
+    assert (
+        str(Together(("a", "b"), Trips(P=2, X=2), "XG")) == "a+b is a group that shares X 2, P 2 nested in this order"
+    )

@@ -285,7 +285,7 @@ def test_a_file_may_leave_its_cost_to_the_model(tmp_path):
 
 # What was asked of it.
 
-UNPRICED = Asked.of(["a: K at cols is 4", "a -> b is fused"])
+UNPRICED = Asked((AskedOne("a: K at cols is 4"), AskedOne("a -> b is fused")))
 PRICED = Asked((AskedOne("a: K at cols is 4", 0.25), AskedOne("a -> b is fused", 0.0)), 0.5, "energy")
 
 

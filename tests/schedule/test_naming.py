@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fadiff.cost import evaluate
-from fadiff.schedule.asked import Asked
+from fadiff.schedule.asked import Asked, AskedOne
 from fadiff.schedule.naming import LONGEST_FACT, LONGEST_NAME, short_named
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
@@ -20,7 +20,7 @@ def long_named():
     machine = replace(GEMMINI, name=LONG, nodes=nodes)
     schedule = greedy(replace(workload, name=LONG), machine)
     groups = (replace(group("s"), layers=(a, b, "s")),)
-    asked = Asked.of([f"{a} -> {b} is fused"])
+    asked = Asked((AskedOne(f"{a} -> {b} is fused"),))
     return replace(schedule, groups=groups, made_by={"command": LONG, "seed": 3}, asked=asked)
 
 

@@ -224,5 +224,5 @@ def draw_asked(random, schedule) -> dict:
             axis = random.choice(machine.axes)
             used = mapping.factors[machine.number[axis.name]]
             rule["unroll"] = {axis.name: "".join(x for x, f in zip(DIMS, used, strict=True) if f > 1)}
-        asked["mapping"].append(rule)
+        asked["mapping"] += [rule] if len(rule) > 1 else []
     return asked

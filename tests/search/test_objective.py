@@ -78,6 +78,10 @@ def test_formulas_say_what_is_minimized(text, meant):
         ("energy^-1", "is unknown"),
         ("energy * (energy + latency)", "two kinds of energy"),
         ("energy^0", "exponents are from 0 to 100, and one is above 0"),
+        ("0*energy", "an objective whose prices are all 0 prefers nothing: give energy or latency a price above 0"),
+        ("0*energy + 0*latency", "an objective whose prices are all 0 prefers nothing"),
+        ("energy^101", "exponents are from 0 to 100, and one is above 0"),
+        ("energy + 1e400*latency", "a cycle costs nothing, or from 1e-12 to 1e+12 pJ"),
     ],
 )
 def test_what_is_no_objective_is_told(text, told):

@@ -60,6 +60,8 @@ def read_asked(constraints: Path | None, keep: Path | None, layers: str | None) 
     if keep is None:
         return asked
     names = None if layers is None else [name.strip() for name in layers.split(",") if name.strip()]
+    if names == []:
+        raise FadiffError(f"--layers {layers!r} names no layer: write for example conv1,conv2, or leave it out for all")
     return asked + kept(read_schedule(keep)[0], names)
 
 

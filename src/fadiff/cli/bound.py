@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -27,7 +27,8 @@ from fadiff.cli.tables import console, facts, microjoules, percent, print_json, 
 from fadiff.cost import Evaluation, evaluate, load_schedule, save_schedule
 from fadiff.errors import FadiffError
 from fadiff.file_kinds import SCHEDULE, kind_of_file
-from fadiff.schedule.asked import Asked
+from fadiff.schedule.constraints_file import asked_of
+from fadiff.schedule.constraints_written import all_asked
 from fadiff.workload import load_model
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ def bound(
     constraints: ConstraintsFile = None,
     keep: KeptSchedule = None,
     layers: KeptLayers = None,
+    free: Annotated[
+        bool,
+        typer.Option(
+            "--free", help="Of all schedules, also where the file says under which constraints this one was made."
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -85,7 +92,8 @@ def bound(
     The bound holds for every mapping and every fusion that the model allows on
     the machine. It improves with time. For a network, up to half of the time goes
     into finding a schedule to compare with. Ctrl-C or SIGTERM stops early and
-    keeps what is proven so far.
+    keeps what is proven so far. Of a schedule that was made under constraints,
+    the bound is that of all that keep them.
 
     Examples:
       fadiff bound resnet18.schedule.json --budget 5m -o resnet18.proven.json
@@ -98,13 +106,21 @@ def bound(
 
     wanted = Objective.of(objective)
     check_outputs((output,), (target, constraints, keep))
-    asked: Any = {"exact_factors": exact_factors, "constraints": (asked_for := read_asked(constraints, keep, layers))}
+    asked_for, told = read_asked(constraints, keep, layers), ""
+    if free and asked_for:
+        raise FadiffError("--free asks for nothing: leave it away, or --constraints and --keep")
     seconds = parse_duration(budget)
     if kind_of_file(Path(target)) == SCHEDULE:
         given = {"--hardware": hardware, "--shape": shape, "--dim": dim, "--value": value, "--unfold": unfold}
         if extra := [option for option, what in given.items() if what]:
             raise FadiffError(f"{target} is a schedule, which has its own network and machine: leave {extra[0]} away")
         near = evaluate(load_schedule(target))
+        if not free and not asked_for and near.schedule.asked is not None:
+            made_under = asked_of(near.schedule, target)
+            asked_for = made_under or asked_for
+            told = (
+                "" if made_under else f"{near.schedule.asked} The file does not say them in full: give --constraints."
+            )
         if strict:
             refuse_gaps(target, near.schedule.workload)
         if exact_factors and not near.schedule.exact_factors:
@@ -127,7 +143,8 @@ def bound(
             hardware or "gemmini-large",
             budget_seconds=seconds / 2,
             objective=wanted,
-            **asked,
+            exact_factors=exact_factors,
+            constraints=asked_for,
         )
         near, seconds = found.best, seconds - found.seconds
         if found.stopped == "interrupt":
@@ -136,19 +153,23 @@ def bound(
     with LiveDisplay(schedule.workload.name, schedule.machine.name, seconds, shown=sys.stderr.isatty()) as display:
         watch = partial(_show, display, near)
         try:
-            proven = prove(near, seconds, wanted, gap / 100, watch=watch, **asked)
+            proven = prove(
+                near, seconds, wanted, gap / 100, watch=watch, exact_factors=exact_factors, constraints=asked_for
+            )
         except KeyboardInterrupt:
             raise _unproven(near, output) from None
-    told = Asked.of(asked_for.given), in_bound(schedule.workload, schedule.machine, asked_for, proven.least)
+    listed = all_asked(asked_for.given), in_bound(schedule.workload, schedule.machine, asked_for, proven.least)
     if output is not None:
         save_schedule(output, replace(schedule, bound=proven.least))
     if json:
-        print_json(_document(proven, near, wanted) | asked_json(*told))
+        print_json(_document(proven, near, wanted) | asked_json(*listed))
         return
     out = console()
     out.print(_facts(proven, near, wanted))
     out.print(_losses(proven, "EDP" if wanted in STATED else wanted.name))
-    print_asked(out, *told)
+    print_asked(out, *listed)
+    if told:
+        out.print(told)
     if output is not None:
         out.print(f"Written to {output}, the bound with it.")
 

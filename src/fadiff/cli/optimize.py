@@ -150,6 +150,8 @@ def optimize(
     check_outputs((output, trace, report), (model, hardware, start, constraints, keep))
     begin = None if start is None else load_schedule(start)
     asked_for = read_asked(constraints, keep, layers)
+    if price_constraints and not asked_for:
+        raise FadiffError("--price-constraints has nothing to price: ask for something with --constraints or --keep")
     limits = Limits(inf if max_energy is None else max_energy * 1e6, inf if max_latency is None else max_latency)
     workload = load_model(model, *read_sizes(shape, dim, value), unfold=unfold)
     if strict:

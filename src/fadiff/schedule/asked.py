@@ -5,8 +5,9 @@ The constraints themselves are in :mod:`fadiff.schedule.constraints`; what a sch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fadiff.workload.names import shorten
 
@@ -25,13 +26,15 @@ class AskedOne:
     cost: float | None = None
     """What was gained where it is left out and the others are kept, as a share of what is reached so: these need not
     add up. None where it was not priced."""
+    asks: MappingOf[str, Any] | None = field(default=None, compare=False)
+    """The same as a file of constraints says it; None where it cannot. A layer that is kept is that of the schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """All constraints under which a schedule was made.
 
-    >>> print(Asked.of(["b: K at cols is 4"]))
+    >>> print(Asked((AskedOne("b: K at cols is 4"),)))
     Made under 1 constraint.
     >>> print(Asked((AskedOne("b: K at cols is 4", 0.031), AskedOne("b -> s is not fused", 0.0)), 0.042))
     Constrained: 4.2% above the best that was found without constraints: b: K at cols is 4 costs 3.1%.
@@ -43,11 +46,6 @@ class Asked:
     objective: str = "edp"
     """In which costs are measured."""
 
-    @classmethod
-    def of(cls, constraints: Iterable[object]) -> Asked | None:
-        """Constraints that are not priced; None where there are none."""
-        return cls(told) if (told := tuple(AskedOne(str(one)) for one in constraints)) else None
-
     @property
     def ranked(self) -> list[AskedOne]:
         """The costliest first; else as they were given."""
@@ -55,7 +53,7 @@ class Asked:
 
     def shortened(self, most: int) -> Asked:
         """The same in sentences of at most so many signs."""
-        short = (replace(one, constraint=shorten(one.constraint, most)) for one in self.constraints)
+        short = (replace(one, constraint=shorten(one.constraint, most), asks=None) for one in self.constraints)
         return replace(self, constraints=tuple(short), objective=shorten(self.objective, most))
 
     def __str__(self) -> str:

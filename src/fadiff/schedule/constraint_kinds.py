@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.hardware import Axis, Memory
-from fadiff.schedule.ir import Group, Mapping, Trips
+from fadiff.schedule.ir import SHARED_LOOPS, Group, Mapping, Trips
 from fadiff.schedule.selection import EVERY, REST, ConstraintError, Layers, close_to
 from fadiff.workload.layer import DIMS
 
@@ -144,7 +144,7 @@ class Unroll(Constraint):
         node = machine.nodes[_node(self.axis, machine)]
         if not isinstance(node, Axis):
             told = ", ".join(axis.name for axis in machine.axes) or "none"
-            raise ConstraintError(f"{self}: {self.axis} is a memory: its axes are {told}")
+            raise ConstraintError(f"{self}: {self.axis} is a memory: the axes of {machine.name} are {told}")
         if missing := [dim for dim in self.only or "" if dim not in node.dims]:
             raise ConstraintError(f"{self}: {self.axis} takes only {node.dims}, not {', '.join(missing)}")
 
@@ -254,8 +254,9 @@ class Together(Constraint):
         Group(self.layers, self.trips or Trips(), self.nesting)
 
     def __str__(self) -> str:
-        shared = {} if self.trips is None else {loop: n for loop, n in self.trips._asdict().items() if n > 1}
-        told = ", ".join(f"{loop} {count}" for loop, count in shared.items())
+        counts = {} if self.trips is None else self.trips._asdict()
+        shared = [f"{loop} {counts[loop]}" for loop in _running(self.loops or SHARED_LOOPS, self.trips or Trips())]
+        told = ", ".join(shared) + (" nested in this order" if self.loops and len(shared) > 1 else "")
         if len(self.layers) == 1:
             return f"{self.layers[0]} runs on its own"
         what = f"{'+'.join(self.layers)} is a group"
@@ -277,11 +278,15 @@ class Together(Constraint):
         """Whether a group that has these layers is the one."""
         if frozenset(group.layers) != frozenset(self.layers) or (self.trips or group.trips) != group.trips:
             return False
-        wanted, found = (
-            [loop for loop in nesting if group.trips._asdict()[loop] > 1]
-            for nesting in (Group(self.layers, loops=self.loops or "GNPQ").nesting, group.nesting)
-        )
-        return self.loops is None or wanted == found
+        return self.loops is None or _running(self.loops, group.trips) == _running(group.loops, group.trips)
+
+    def agreed(self, other: Together) -> Together | None:
+        """The group that is as both ask; None where there is none, as they differ in layers, trips or nesting."""
+        if {*self.layers} != {*other.layers} or (self.trips and other.trips and self.trips != other.trips):
+            return None
+        trips = self.trips or other.trips
+        nested = {_running(one.loops, trips) for one in (self, other) if trips is not None and one.loops is not None}
+        return None if len(nested) > 1 else Together(self.layers, trips, self.loops or other.loops)
 
     def edges(self, workload: Workload) -> Iterator[tuple[Edge, bool]]:
         """Edges inside the group are fused, those that cross its border are not."""
@@ -300,6 +305,13 @@ class Keep(Constraint):
 
     layer: str
     mapping: Mapping
+    nodes: tuple[str, ...]
+    """The nodes of the machine that the mapping is for."""
+
+    def nested(self, order: str | None) -> Keep:
+        """The same with another order of the first memory's loops, if one is given."""
+        orders = self.mapping.orders if order is None else (order, *self.mapping.orders[1:])
+        return replace(self, mapping=replace(self.mapping, orders=orders))
 
     def __str__(self) -> str:
         return f"{self.layer} is kept as it is"
@@ -307,8 +319,9 @@ class Keep(Constraint):
     def check(self, workload: Workload, machine: Machine) -> None:
         """Refuse a layer that is not there, or another machine's mapping."""
         Layers((self.layer,)).check(workload)
-        if len(self.mapping.factors) != len(machine.nodes) or len(self.mapping.orders) != len(machine.memories):
-            raise ConstraintError(f"{self}: its mapping is for another machine than {machine.name}")
+        if self.nodes != tuple(node.name for node in machine.nodes):
+            told = f"its mapping is for a machine of {', '.join(self.nodes)}, and {machine.name} has other nodes"
+            raise ConstraintError(f"{self}: {told}: start from that schedule with --start instead")
 
     def limits(self, layer: Layer, machine: Machine) -> Iterator[Limit]:
         """Every factor."""
@@ -321,6 +334,11 @@ class Keep(Constraint):
         if layer.name == self.layer:
             for memory, order in enumerate(self.mapping.orders):
                 yield memory, tuple(map(order.index, DIMS))
+
+
+def _running(loops: str, trips: Trips) -> str:
+    """The shared loops of more than one trip, outer to inner."""
+    return "".join(loop for loop in Group(("",), trips, loops).nesting if trips._asdict()[loop] > 1)
 
 
 def parse_order(text: str) -> Ranks:

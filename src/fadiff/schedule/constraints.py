@@ -31,14 +31,25 @@ class ImpossibleError(ConstraintError):
 def kept(schedule: Schedule, layers: Iterable[str] | None = None) -> tuple[Constraint, ...]:
     """Layers (names or patterns; all by default) as they are in a schedule: their mappings, and groups of which all
     layers are kept."""
-    wanted = Layers(tuple(layers) if layers is not None else (REST,))
-    wanted.check(schedule.workload)
-    names = [layer.name for layer in schedule.workload.layers if layer in wanted]
+    names = _named(schedule, layers)
     groups = [group for group in schedule.groups if {*group.layers} <= {*names}]
-    mappings = [Keep(name, schedule.mappings[name]) for name in names if name in schedule.mappings]
+    mappings = kept_mappings(schedule, layers)
     alone = [Together(group.layers) for group in groups if len(group.layers) == 1]
     joined = [Together(group.layers, group.trips, group.loops) for group in groups if len(group.layers) > 1]
     return (*mappings, *joined, *alone)
+
+
+def kept_mappings(schedule: Schedule, layers: Iterable[str] | None = None) -> tuple[Keep, ...]:
+    """Mappings of layers as they are in a schedule, whatever their groups."""
+    nodes, mappings = tuple(node.name for node in schedule.machine.nodes), schedule.mappings
+    return tuple(Keep(name, mappings[name], nodes) for name in _named(schedule, layers) if name in mappings)
+
+
+def _named(schedule: Schedule, layers: Iterable[str] | None) -> list[str]:
+    """The layers of a schedule that names or patterns name; all by default."""
+    wanted = Layers(tuple(layers) if layers is not None else (REST,))
+    wanted.check(schedule.workload)
+    return [layer.name for layer in schedule.workload.layers if layer in wanted]
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from fadiff.errors import FadiffError
 from fadiff.file_kinds import CONSTRAINTS, read_data
 from fadiff.files import FileError, Strict, validate
 from fadiff.schedule.constraint_kinds import Constraint, Extent, Factor, Fuse, Once, Order, Together, Unroll
-from fadiff.schedule.constraints import Constraints, kept
+from fadiff.schedule.constraints import Constraints, kept, kept_mappings
 from fadiff.schedule.file import TripCount, TripsModel, read_schedule
-from fadiff.schedule.ir import Trips
+from fadiff.schedule.ir import Schedule, Trips
 from fadiff.schedule.selection import Layers
 
 
@@ -37,8 +37,11 @@ class EndsModel(Strict):
     @model_validator(mode="before")
     @classmethod
     def _fixed(cls, value: object) -> object:
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return {"least": value, "most": value} if whole else value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return {"least": value, "most": value}
+        if not isinstance(value, dict):
+            raise ValueError("write a whole number, or {least: 2}, {most: 8} or both")
+        return cast("dict[object, object]", value)
 
 
 class UnrollModel(Strict):
@@ -50,7 +53,12 @@ class UnrollModel(Strict):
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, value: object) -> object:
-        return {"only": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"only": value}
+        keys = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+        if not keys or {"only", "never"} <= {*keys}:
+            raise ValueError('write dims that alone are unrolled, such as KC or "" for none, or {never: RS}')
+        return keys
 
 
 class MappingRule(Strict):
@@ -64,6 +72,12 @@ class MappingRule(Strict):
     order: dict[str, str] = Field(default={})
     unroll: dict[str, UnrollModel] = Field(default={})
     once: Annotated[list[Literal["W", "O"]], BeforeValidator(_listed)] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _asking(self) -> MappingRule:
+        if not (any(self.factors.values()) or any(self.extents.values()) or self.order or self.unroll or self.once):
+            raise ValueError("this asks for nothing: give it factors, extents, order, unroll or once")
+        return self
 
     def values(self) -> Iterator[Constraint]:
         """The constraints, each on its own."""
@@ -101,10 +115,12 @@ class GivenGroup(Strict):
 
 
 class KeepModel(Strict):
-    """Layers as they are in a schedule."""
+    """Layers as they are in a schedule: of a file, or of that in whose own file this stands, where it may say how their
+    loops at the first memory nested in the one that they were taken from."""
 
-    schedule: str
+    schedule: str | None = None
     layers: Names = Field(default=["*"])
+    order: str | None = None
 
 
 class ConstraintsModel(Strict):
@@ -117,8 +133,8 @@ class ConstraintsModel(Strict):
     groups: list[GivenGroup] = Field(default=[])
     keep: list[KeepModel] = Field(default=[])
 
-    def values(self, folder: Path) -> Iterator[Constraint]:
-        """The constraints, each on its own; schedules to keep are sought from a folder on."""
+    def values(self, folder: Path, own: Schedule | None = None) -> Iterator[Constraint]:
+        """The constraints, each on its own; schedules to keep are sought from a folder on, but for the `own` one."""
         for i, rule in enumerate(self.mapping):
             yield from _at(f"mapping.{i}", rule.values())
         for key, pairs, fused in (("fuse", self.fuse, True), ("split", self.split, False)):
@@ -130,8 +146,12 @@ class ConstraintsModel(Strict):
         for i, group in enumerate(self.groups):
             yield from _at(f"groups.{i}", (one.value() for one in [group]))
         for one in self.keep:
-            schedule, _ = read_schedule(folder / one.schedule)
-            yield from kept(schedule, one.layers)
+            if one.schedule is not None and one.order is None:
+                yield from kept(read_schedule(folder / one.schedule)[0], one.layers)
+            elif own is not None:
+                yield from (keep.nested(one.order) for keep in kept_mappings(own, one.layers))
+            else:
+                raise FileError("keep: name the schedule that has these layers, and no order")
 
 
 def load_constraints(source: Path | str | MappingOf[str, Any]) -> Constraints:
@@ -151,6 +171,21 @@ def load_constraints(source: Path | str | MappingOf[str, Any]) -> Constraints:
         return Constraints(tuple(model.values(folder)))
     except FadiffError as error:
         raise FileError(f"{origin}: {error}") from None
+
+
+def asked_of(schedule: Schedule, origin: str) -> Constraints | None:
+    """The constraints under which a schedule was made, as its file has them; None where it does not have all."""
+    each = () if schedule.asked is None else schedule.asked.constraints
+    found: list[Constraint] = []
+    for i, one in enumerate(each):
+        if one.asks is None:
+            return None
+        place = f"{origin}: asked.constraints.{i}.asks"
+        try:
+            found += validate(ConstraintsModel, one.asks, place).values(Path(origin).parent, schedule)
+        except FadiffError as error:
+            raise FileError(str(error) if str(error).startswith(place) else f"{place}: {error}") from None
+    return Constraints(tuple(found))
 
 
 def _at(place: str, values: Iterator[Constraint]) -> Iterator[Constraint]:

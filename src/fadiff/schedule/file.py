@@ -87,6 +87,7 @@ class AskedOneModel(Strict):
 
     constraint: str = Field(min_length=1)
     cost: CostShare | None = None
+    asks: dict[str, Any] | None = None
 
 
 class AskedModel(Strict):
@@ -103,7 +104,7 @@ class AskedModel(Strict):
             if (one.cost is not None) != priced:
                 told = "has no cost, but all together have" if priced else "has a cost, but all together have none"
                 raise FileError(f"asked.constraints.{i}: it {told}: give the cost of all and of each, or of none")
-        each = tuple(AskedOne(one.constraint, one.cost) for one in self.constraints)
+        each = tuple(AskedOne(one.constraint, one.cost, one.asks) for one in self.constraints)
         return Asked(each, self.cost, self.objective)
 
 

@@ -6,14 +6,15 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from fadiff.errors import FadiffError
-from fadiff.schedule.asked import Asked, AskedOne
+from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints import Constraints, ImpossibleError
+from fadiff.schedule.constraints_written import asked_one
 from fadiff.schedule.rules import violations
 from fadiff.search import clock
 from fadiff.search.driver import Limits
 from fadiff.search.greedy import growing
 from fadiff.search.objective import EDP, Objective
-from fadiff.search.solver.contradiction import contradiction
+from fadiff.search.solver.contradiction import contradiction, plain_contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,8 @@ def refusal(
         return contradiction(workload, machine, fewer, exact_factors=exact_factors, stop=late)
 
     def judged(fewer: Constraints) -> str | None:
+        if plain := plain_contradiction(workload, machine, fewer):
+            return plain
         found = _problem(workload, machine, fewer, exact_factors=exact_factors)
         return found if found is None or proven is None else proof(fewer)
 
@@ -100,5 +103,5 @@ def priced(
     free = best
     for found in (*without, *((search(Constraints()),) if len(given) > 1 else ())):
         free = better(free, found)
-    each = (AskedOne(str(one), above(found)) for one, found in zip(given, without, strict=True))
+    each = (asked_one(one, above(found)) for one, found in zip(given, without, strict=True))
     return Asked(tuple(each), above(free), objective.name)

@@ -21,6 +21,7 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.schedule import Group, Mapping, Schedule, Trips
+from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.ir import DEFAULT_ORDER
 from fadiff.schedule.rules import violations
 from fadiff.search.exact.assemble import fits, to_mapping
@@ -74,19 +75,25 @@ class Carried(NamedTuple):
         return f"{self.layers} of {total} layers start from {source}{notes}."
 
 
-def carry(start: Schedule, fallback: Schedule) -> Carried:
-    """What of a schedule carries over to another network or machine; a `fallback` for them has the rest."""
+def carry(start: Schedule, fallback: Schedule, constraints: Constraints = Constraints()) -> Carried:
+    """What of a schedule carries over to another network or machine, and to what is asked now; a `fallback` for them
+    has the rest."""
     workload, matches = fallback.workload, matched(start, fallback.workload)
-    if (again := repeated(start, workload, fallback.machine)) is not None:
+    again = repeated(start, workload, fallback.machine)
+    broken = [] if again is None else constraints.broken(again)
+    if again is not None and not broken:
         times = max(prod(layer.dims) // prod(start.workload[layer.name].dims) for layer in workload.layers)
         notes = (f"all of it, {times} times in a row",) if times > 1 else ("all of it",)
-        others = (adapted(start, fallback, matches),) if times > 1 else ()
+        others = (adapted(start, fallback, matches, constraints),) if times > 1 else ()
         return Carried((again, *others), len(matches), notes)
-    found = adapted(start, fallback, matches)
+    found = adapted(start, fallback, matches, constraints)
     new = [name for name in workload.topological if name not in matches]
     other = [name for name, old in matches.items() if workload[name].dims != old.dims]
     groups = [sum(len(group.layers) > 1 for group in one.groups) for one in (found, start)]
-    notes = [f"{listed(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
+    renamed = [f"{name} from {old.name}" for name, old in matches.items() if name != old.name]
+    notes = [f"it does not keep what is asked now ({broken[0]})"] if broken else []
+    notes += [f"{listed(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
+    notes += [listed(renamed)] if renamed else []
     notes += [f"{listed(other)} {'has' if len(other) == 1 else 'have'} another shape"] if other else []
     notes += [f"{groups[0]} of {groups[1]} fused groups are kept"] if groups[1] else []
     return Carried((found,), len(matches), tuple(notes))
@@ -260,10 +267,13 @@ def _streamed(mapping: Mapping, machine: Machine) -> Mapping:
     return Mapping(tuple(factors), tuple(orders))
 
 
-def adapted(start: Schedule, fallback: Schedule, matches: MappingOf[str, Layer]) -> Schedule:
-    """A legal schedule with the mappings and groups of another as far as they fit; what does not is the fallback's."""
+def adapted(
+    start: Schedule, fallback: Schedule, matches: MappingOf[str, Layer], constraints: Constraints = Constraints()
+) -> Schedule:
+    """A legal schedule with the mappings and groups of another as far as they fit, and as constraints allow; what does
+    not is the fallback's."""
     workload, machine = fallback.workload, fallback.machine
-    task = Task(workload, machine, dtype=np.float64)
+    task = Task(workload, machine, dtype=np.float64, constraints=constraints)
     starts = {
         name: _start(task, name, start.mappings[old.name], start.machine) for name, old in matches.items() if old.is_mac
     }
@@ -294,15 +304,16 @@ def adapted(start: Schedule, fallback: Schedule, matches: MappingOf[str, Layer])
 
 
 def _start(task: Task, name: str, mapping: Mapping, old: Machine) -> Start:
-    """A mapping as a start on another machine: with the factors and orders of nodes that both have.
+    """A mapping as a start on another machine, near to what is asked.
 
-    Where its lanes are not the same, the array is as full as it gets.
+    It has the factors and orders of nodes that both machines have; where lanes are others, the array is as full as it
+    gets.
     """
     new, nodes = task.machine, _nodes(old, task.machine)
     known = [old.structure.memories.index(nodes[i]) if nodes[i] is not None else None for i in new.structure.memories]
     orders = tuple(DEFAULT_ORDER if at is None else mapping.orders[at] for at in known)
     factors = tuple(Dims() if node is None else mapping.factors[node] for node in nodes)
-    start = start_of(task, Mapping(factors, orders))
+    start = start_of(task, task.restrictions.near(task.number[name], Mapping(factors, orders)))
     if old.axes != new.axes:
         axes = list(new.structure.axes)
         start.factors[axes] = full_array(task, task.alone(name)).factors[axes]

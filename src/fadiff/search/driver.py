@@ -233,6 +233,7 @@ def search(
     """
     from fadiff.search.carry import carry
     from fadiff.search.greedy import growing
+    from fadiff.search.solver.contradiction import plain_contradiction
 
     began = clock.monotonic()
     check_energies(machine)
@@ -241,13 +242,16 @@ def search(
     incumbent = Incumbent(settings.objective, settings.limits, exact_factors=exact, constraints=constraints)
     schedules = growing(workload, machine, settings.deadline, exact_factors=exact, constraints=constraints)
     try:
-        coarse = incumbent.offer(next(schedules))
+        if constraints and (why := plain_contradiction(workload, machine, constraints)):
+            raise ImpossibleError(why)
+        coarse = incumbent.offer(start := next(schedules))
+        if coarse is None:
+            broken = next(iter([*map(str, violations(start)), *constraints.broken(start)]), "its tiles do not divide")
+            raise ImpossibleError(f"the greedy schedule does not do: {broken}")
     except ImpossibleError as impossible:
         from fadiff.search.asking import refusal
 
         raise refusal(workload, machine, constraints, str(impossible), exact_factors=exact) from None
-    if coarse is None:
-        raise FadiffError(f"no legal schedule of {workload.name!r} on {machine.name!r} was found")
     first, incumbent.found = coarse, None
     stopped: Literal["done", "budget", "interrupt"] = "done"
     left_out = ""
@@ -266,7 +270,7 @@ def search(
         if watch is not None:
             watch(status, incumbent, seconds)
 
-    carried = None if settings.start is None else carry(settings.start, coarse.schedule)
+    carried = None if settings.start is None else carry(settings.start, coarse.schedule, constraints)
     try:
         for schedule in schedules:
             first, incumbent.found = incumbent.offer(schedule) or coarse, None

@@ -17,8 +17,8 @@ import numpy as np
 
 from fadiff.errors import FadiffError
 from fadiff.schedule import Group, Schedule
-from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints import Constraints, ImpossibleError
+from fadiff.schedule.constraints_written import all_asked
 from fadiff.search import clock
 from fadiff.search.exact.asked import in_order, joined_groups
 from fadiff.search.exact.assemble import to_mapping
@@ -100,7 +100,7 @@ def growing(
     different = list(dict.fromkeys(conditions.values()))
     found: dict[Condition, Mapping] = {}
 
-    asked = Asked.of(constraints.given)
+    asked = all_asked(constraints.given)
 
     def schedule() -> Schedule:
         mappings = fused | {name: found[condition] for name, condition in conditions.items()}

@@ -259,4 +259,6 @@ def _sum(text: str) -> Weights | None:
 
 def _weighted(energy: float, latency: float) -> Objective:
     """energy * E + latency * T, of which only the ratio matters."""
+    if not energy + latency:
+        raise FadiffError("an objective whose prices are all 0 prefers nothing: give energy or latency a price above 0")
     return Objective(1.0, 0.0, latency / energy) if energy else LATENCY

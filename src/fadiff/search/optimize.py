@@ -15,8 +15,8 @@ from fadiff.cost import Evaluation, load_schedule
 from fadiff.errors import FadiffError, pip_install
 from fadiff.hardware import Machine, load_machine
 from fadiff.schedule import Schedule
-from fadiff.schedule.asked import Asked
 from fadiff.schedule.constraints import Constraints
+from fadiff.schedule.constraints_written import all_asked
 from fadiff.search.driver import Incumbent, Limits, Method, Result, Settings, Status, search
 from fadiff.search.objective import EDP, Objective
 from fadiff.workload import Workload, load_model
@@ -137,7 +137,7 @@ def optimize(
     if limits.excess(found.best):
         raise FadiffError(_over(found.best, limits))
     made_by = {"version": version("fadiff-scheduler"), "method": ALIASES.get(method, method), "seed": seed}
-    schedule = replace(found.schedule, made_by=made_by, asked=Asked.of(constraints.given))
+    schedule = replace(found.schedule, made_by=made_by, asked=all_asked(constraints.given))
     return replace(found, best=replace(found.best, schedule=schedule))
 
 

@@ -7,9 +7,10 @@ What a schedule keeps in the end is judged by :meth:`fadiff.schedule.constraints
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property, partial
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule import Group, Mapping
-    from fadiff.schedule.constraint_kinds import Constraint, Together
+    from fadiff.schedule.constraint_kinds import Constraint, Limit, Together
     from fadiff.schedule.nest import Nest
     from fadiff.workload import Layer, Workload
 
@@ -78,19 +79,29 @@ class Restrictions:
         self._limits = [tuple(one for c in given for one in c.limits(x, machine)) for x in workload.layers]
         self._ranks = [_ranks(constraints, layer, machine) for layer in workload.layers]
         self._once = ["".join(c.once(layer) for c in given) for layer in workload.layers]
+        self._standing = [self._agreed(i) for i in range(len(workload.layers))]
         # A loop that may as well run elsewhere may not where other factors or extents are asked for.
         memories, dims = machine.structure.memories, machine.structure.dims
         limits = [one for mine in self._limits for one in mine]
         touched = {one.dim for one in limits if one.held or one.least > 1 or one.node in memories}
         nodes = {DIMS[d]: tuple(n for n, taken in enumerate(dims) if DIMS[d] in taken) for d in touched}
-        asked = [{ranks[m] for ranks in self._ranks if ranks[m]} for m in range(len(memories))]
+        asked = [{ranks[m] for ranks, _ in self._standing if ranks[m]} for m in range(len(memories))]
         orders = tuple((*known, *_new(known, ranks)) for known, ranks in zip(free.orders, asked, strict=True))
         self.space = Space(free.nodes | nodes, orders)
         edges = [told for constraint in given for told in constraint.edges(workload)]
         self.required = {(edge.source, edge.target) for edge, fused in edges if fused}
         self.barred = {(edge.source, edge.target) for edge, fused in edges if not fused}
         groups = [group for constraint in given if (group := constraint.group()) is not None]
-        self.given: dict[str, Together] = {name: group for group in groups for name in group.layers}
+        self.given: dict[str, Together] = {}
+        self.disagreeing: tuple[Together, Together] | None = None
+        """Two groups that are asked for of which there can be only one; None where there are none."""
+        for group in groups:
+            for name in group.layers:
+                before = self.given.get(name, group)
+                both = before.agreed(group)
+                if both is None:
+                    self.disagreeing = before, group
+                self.given[name] = both or group
 
     @cached_property
     def ends(self) -> Ends | None:
@@ -100,6 +111,9 @@ class Restrictions:
         most = self.asked.most.copy()
         for d, dim in enumerate(DIMS):
             most[[n for n in range(len(most)) if n not in self.space.nodes[dim]], d] = 1
+        for i, (_, still) in enumerate(self._standing):
+            for node, d in still:
+                most[node, d, i] = 1
         return self.asked._replace(most=most)
 
     @cached_property
@@ -118,7 +132,7 @@ class Restrictions:
         allowed = np.zeros((len(self.space.orders), max(map(len, self.space.orders)), shape[-1]))
         for m, orders in enumerate(self.space.orders):
             for n, order in enumerate(orders):
-                allowed[m, n] = [_keeps_ranks(order, ranks[m]) for ranks in self._ranks]
+                allowed[m, n] = [_keeps_ranks(order, ranks[m]) for ranks, _ in self._standing]
         once = [[tensor in mine for mine in self._once] for tensor in HELD_ONCE]
         return Ends(least, most, least_held, most_held, allowed, np.array(once, np.float64))
 
@@ -152,9 +166,7 @@ class Restrictions:
         """A mapping of a layer on its own brought near to what is asked of it."""
         if self.ends is None:
             return mapping
-        orders = [
-            _nearest(order, ranks) or order for order, ranks in zip(mapping.orders, self._ranks[number], strict=True)
-        ]
+        orders = [_nearest(*one) for one in zip(mapping.orders, self._standing[number][0], strict=True)]
         tile = np.array(self.workload.layers[number].dims, dtype=np.float64)[:, None]
         factors, order = np.array(mapping.factors, np.float64)[..., None], np.zeros((len(orders), 1), np.int32)
         factors, _ = project(factors, order, self.ends.of([number]), tile, np.ones_like(tile), self.machine)
@@ -166,6 +178,46 @@ class Restrictions:
         loop says."""
         group = constraint.group()
         return "part" if group is not None and group.loops is not None else "all"
+
+    # Orders that contradict each other.
+
+    def clashes(self, number: int, memory: int) -> list[tuple[int, int]]:
+        """Pairs of dims of a layer whose loops at a memory must each stand outside the other: only one of them runs."""
+        ranks = self._ranks[number][memory]
+        if len(ranks) < 2:
+            return []
+        return [
+            (a, b)
+            for a, b in combinations(range(8), 2)
+            if _outside(DIMS[a], DIMS[b], ranks) and _outside(DIMS[b], DIMS[a], ranks)
+        ]
+
+    def limits(self, number: int) -> tuple[Limit, ...]:
+        """Ends of numbers of a layer's mapping that are asked for."""
+        return self._limits[number]
+
+    def must_run(self, number: int, node: int) -> set[int]:
+        """Dims of a layer that are asked to have a loop at a node."""
+        return {one.dim for one in self._limits[number] if one.node == node and one.least > 1 and not one.held}
+
+    def _agreed(self, number: int) -> tuple[tuple[tuple[Ranks, ...], ...], list[tuple[int, int]]]:
+        """Of a layer, by memory, ranks that a search can keep all of, and the loops (node, dim) that it leaves out so
+        that it can: of those that must stand both outside and inside of others, the fewest that it meets."""
+        found: list[tuple[Ranks, ...]] = []
+        still: list[tuple[int, int]] = []
+        for m, node in enumerate(self.machine.structure.memories):
+            quiet, must, size = set[int](), self.must_run(number, node), self.workload.layers[number].dims
+            clashes = self.clashes(number, m)
+            while left := [pair for pair in clashes if quiet.isdisjoint(pair)]:
+                counts = Counter(d for pair in left for d in pair)
+                quiet.add(max(counts, key=lambda d: (d not in must, size[d] == 1, counts[d])))
+            still += [(node, d) for d in sorted(quiet)]
+            # What does not run may stand anywhere: here outermost, in all of them.
+            ranks = (
+                tuple(-1 if d in quiet else place for d, place in enumerate(one)) for one in self._ranks[number][m]
+            )
+            found.append(tuple(dict.fromkeys(ranks)))
+        return tuple(found), still
 
     # Groups.
 
@@ -301,18 +353,15 @@ def _new(known: Sequence[str], asked: Iterable[tuple[Ranks, ...]]) -> list[str]:
     every = ["G" + "".join(order) for order in permutations(LOOP_CLASSES)]
     every += [order.replace("NPQ", "NQP") for order in every]
     found = dict.fromkeys(_nearest(order, ranks) for ranks in sorted(asked) for order in every)
-    return [order for order in found if order is not None and order not in known]
+    return [order for order in found if order not in known]
 
 
-def _nearest(order: str, ranks: tuple[Ranks, ...]) -> str | None:
-    """The loops of an order, each as far outside as ranks allow; None where these contradict each other."""
+def _nearest(order: str, ranks: tuple[Ranks, ...]) -> str:
+    """The loops of an order, each as far outside as ranks that agree allow."""
     left, found = list(order), ""
     while left:
-        free = [dim for dim in left if not any(_outside(other, dim, ranks) for other in left)]
-        if not free:
-            return None
-        found += free[0]
-        left.remove(free[0])
+        found += (first := next(dim for dim in left if not any(_outside(other, dim, ranks) for other in left)))
+        left.remove(first)
     return found
 
 

@@ -158,10 +158,12 @@ def test_the_summary_lists_the_costliest_constraints_and_counts_the_others():
         "c23: cols unrolls only K costs 23.0%; c22: cols unrolls only K costs 22.0%; c21: cols unrolls only K costs "
         "21.0%; c20: cols unrolls only K costs 20.0%; 19 more cost less each."
     )
-    told = data_of(replace(large(), asked=Asked.of(["c1 is kept as it is", "c1 runs on its own"])))["summary"]
+    told = data_of(replace(large(), asked=Asked((AskedOne("c1 is kept as it is"), AskedOne("c1 runs on its own")))))[
+        "summary"
+    ]
     assert told["sentences"][-1] == "Made under 2 constraints."
     assert not told["asked"]["priced"]
-    told = data_of(replace(large(), asked=Asked.of(["c1 runs on its own"])), rivals=rivals(large()))["summary"]
+    told = data_of(replace(large(), asked=Asked((AskedOne("c1 runs on its own"),))), rivals=rivals(large()))["summary"]
     assert told["sentences"][1].endswith("the greedy heuristic, which need not keep the constraints.")
     assert data_of(large())["summary"]["asked"] is None
 

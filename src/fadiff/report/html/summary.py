@@ -161,7 +161,7 @@ def _asked(asked: Asked) -> dict[str, Any]:
     """Constraints for a table, the costliest first, and how many more there are."""
     return {
         "priced": asked.cost is not None,
-        "constraints": [asdict(one) for one in asked.ranked[:MOST_CONSTRAINTS]],
+        "constraints": [{"constraint": one.constraint, "cost": one.cost} for one in asked.ranked[:MOST_CONSTRAINTS]],
         "more": max(0, len(asked.constraints) - MOST_CONSTRAINTS),
     }
 
