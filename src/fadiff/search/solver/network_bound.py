@@ -46,8 +46,8 @@ FIRST_LOSS = 0.01
 FIRST_SHARE = 0.6
 """The line at the schedule's own prices is raised before others, to within so much, or for so much of the time: they
 begin with what it taught of the layers."""
-FIRST_RISE, FIRST_PATIENCE = 0.1, 4 * 32
-"""It comes first no longer where so many walks brought it nearer to the schedule by less than this share."""
+FIRST_GAPS = 4.0
+"""Others go before it where the gap is so many times what this line alone leaves open: the bound waits for them."""
 SPACING = 0.35
 """Lines are looked at where the logarithm of the ratio of their prices is so near to the one wanted."""
 STEP = 0.05
@@ -179,9 +179,9 @@ class Prover:
         phases = iter(PHASES_EXACT if self.exact_factors else PHASES)
         phase = next(phases)
         rose: dict[Weights, tuple[float, int]] = {}
+        spent_on: dict[Weights, int] = {}
         best, since = inf, 0
         first = self.objective.prices is None or self._limited
-        lost, lost_at = inf, 0
         while True:
             meeting = corners(self.lines.values())
             bound = self._bound(meeting, clock.monotonic() - began)
@@ -198,20 +198,20 @@ class Prover:
             spent = (clock.monotonic() - began) / budget_seconds
             if walks is not None:
                 spent = max(spent, self.walks / (walks * len(self.kinds)))
-            if self._loss(own) < (1 - FIRST_RISE) * lost:
-                lost, lost_at = self._loss(own), self.walks
             first = first and spent < FIRST_SHARE and self._loss(own) > FIRST_LOSS
-            first = first and self.walks - lost_at <= FIRST_PATIENCE
-            weights = own if first else self._next(meeting, done)
+            # Of the EDP at hand, what this line alone would prove if all others were as good.
+            alone = (1 - self._loss(own)) ** 2
+            weights = own if first and now * alone < FIRST_GAPS * (1 - alone) else self._next(meeting, done)
             if weights is not None:
-                value, walked = rose.get(weights, (0.0, self.walks))
-                stalls = self.walks - walked > STALLS
+                value, at = rose.get(weights, (0.0, spent_on.get(weights, 0)))
+                walked, stalls = self.walks, spent_on.get(weights, 0) - at > STALLS
                 left = self.improve(weights, until, groups=phase.groups, stalls=stalls)
+                spent_on[weights] = spent_on.get(weights, 0) + self.walks - walked
                 if self.lines[weights].value - value > LITTLE * (self._target(weights) - value):
-                    rose[weights] = self.lines[weights].value, self.walks
-                if not left or self.walks - walked > phase.patience:
+                    rose[weights] = self.lines[weights].value, spent_on[weights]
+                if not left or spent_on[weights] - at > phase.patience:
                     done.add(weights)
-                    first = False
+                    first = first and weights != own
             elif (after := next(phases, None)) is not None:
                 phase = after
                 done.clear()
