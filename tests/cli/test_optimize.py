@@ -233,6 +233,21 @@ def test_what_the_budget_left_out_is_told_and_the_rest_of_it_proves(files, monke
     assert made["gap"] is not None
 
 
+def test_a_search_that_takes_all_its_time_leaves_some_to_the_proof(files, monkeypatch: pytest.MonkeyPatch):
+    deadlines = []
+
+    def endless(_, __, settings, ___):
+        deadlines.append(settings.seconds_left)
+        monkeypatch.setattr("fadiff.search.clock.monotonic", lambda: settings.deadline)
+        yield Status("map")
+
+    monkeypatch.setitem(METHODS, "exact", endless)
+    made = answer("optimize", *files, "-b", "1000s")
+    assert made["stopped"] == "budget"
+    assert 800 < deadlines[0] <= 900
+    assert made["gap"] is not None
+
+
 def test_a_limit_is_kept_and_proven(files, tmp_path: Path):
     free = answer("optimize", *files, "--objective", "energy")
     limit = free["totals"]["cycles"]

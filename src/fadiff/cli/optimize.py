@@ -141,12 +141,19 @@ def optimize(
     from fadiff.search.asking import priced
     from fadiff.search.driver import Limits
     from fadiff.search.objective import EDP, STATED, Objective
-    from fadiff.search.optimize import ALIASES, PROVEN_METHODS, UNFUSED_METHODS, find_method, parse_duration
+    from fadiff.search.optimize import (
+        ALIASES,
+        PROVEN_METHODS,
+        SEARCH_SHARE,
+        UNFUSED_METHODS,
+        find_method,
+        parse_duration,
+    )
     from fadiff.search.optimize import optimize as run
 
     find_method(method)
     wanted = Objective.of(objective)
-    seconds = parse_duration(budget)
+    seconds, proves = parse_duration(budget), ALIASES.get(method, method) in PROVEN_METHODS
     check_outputs((output, trace, report), (model, hardware, start, constraints, keep))
     begin = None if start is None else load_schedule(start)
     asked_for = read_asked(constraints, keep, layers)
@@ -162,7 +169,7 @@ def optimize(
             workload,
             machine,
             method=method,
-            budget_seconds=seconds,
+            budget_seconds=seconds * SEARCH_SHARE if proves else seconds,
             seed=seed,
             restarts=_restarts(restarts),
             objective=wanted,
@@ -172,7 +179,7 @@ def optimize(
             constraints=asked_for,
             watch=display.update,
         )
-        proves = ALIASES.get(method, method) in PROVEN_METHODS and result.stopped != "interrupt"
+        proves = proves and result.stopped != "interrupt"
         asked_of = {"exact_factors": exact_factors, "constraints": asked_for}
         proven = _proven(result, seconds, wanted, display, asked_of) if proves else None
     asked_of_it, pricing = result.schedule.asked, price_constraints and bool(asked_for)

@@ -66,6 +66,8 @@ ALIASES = {"climb": "exact", "gradient": "joint"}
 """Former names."""
 PROVEN_METHODS = frozenset({"exact", "joint"})
 """Methods whose results are meant to be the best there are: `fadiff optimize` proves how near they come."""
+SEARCH_SHARE = 0.9
+"""Of a budget, what the search has where a proof follows: so there is always one."""
 CHARGED_METHODS = frozenset({"exact", "joint", "descent", "greedy"})
 """Methods that follow an objective's charges, or offer a schedule without looking at the objective."""
 EXACT_FACTOR_METHODS = frozenset({"exact", "greedy"})

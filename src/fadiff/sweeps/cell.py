@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.errors import FadiffError
-from fadiff.search.optimize import optimize
+from fadiff.search.optimize import SEARCH_SHARE, optimize
 from fadiff.sweeps.plan import KEY
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _searched(cell: Cell, lessons: Lessons | None) -> Result:
         cell.workload,
         cell.hardware,
         method=cell.method,
-        budget_seconds=cell.budget_s,
+        budget_seconds=cell.budget_s * SEARCH_SHARE if cell.bound else cell.budget_s,
         seed=cell.seed,
         objective=cell.objective,
         lessons=lessons,
