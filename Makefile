@@ -34,7 +34,7 @@ types: $(READY)
 	$(BIN)/basedpyright
 
 pytest: $(READY) browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The tests of the HTML report drive a real browser. Where it is missing and may not be installed, they are skipped.
 browser:

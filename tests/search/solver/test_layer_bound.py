@@ -8,12 +8,13 @@ import pytest
 
 from fadiff.hardware import Axis, Machine, Memory, Vector
 from fadiff.schedule import Group
+from fadiff.search.solver.closing import Closing
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import ON_ITS_OWN
 from search.exhaustive import all_nodes, every_mapping
-from search.networks import DRAM, FLAT, GEMMINI, mac, memory, network, sized
+from search.networks import DRAM, EYERISS, FLAT, GEMMINI, mac, memory, network, sized
 
 LAYERS = {
     "product": mac("a", "N6 K5 C4"),
@@ -109,3 +110,11 @@ def test_weights_that_no_memory_holds_are_not_kept_and_no_walk_is_needed_to_know
     assert 0 < possible < inf
     assert looked.passes == 0
     assert looked.lowest((1.0, 100.0), (0, whole)) is None
+
+
+def test_sums_that_come_and_go_take_their_width_in_memories_further_out(monkeypatch):
+    layer, machine = mac("a", "N16 K16 C32"), sized(EYERISS, glb=256)
+    # 256 outputs fit into glb at 8 bits, not at the 16 of sums. The lanes hold fewer, so C cannot go on further out.
+    wide = bound(layer, machine, WEIGHTS[0], passes=60)
+    monkeypatch.setattr(Closing, "_unfinished", lambda *_: False)
+    assert wide > 1.2 * bound(layer, machine, WEIGHTS[0], passes=60)

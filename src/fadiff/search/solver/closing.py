@@ -12,6 +12,7 @@ the result is never above what it bounds.
 
 from __future__ import annotations
 
+from functools import reduce
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -323,9 +324,34 @@ class Closing:
 
     def too_large(self, memory: int, cells: Sequence[Cells], prices: Prices) -> Bool[np.ndarray, "*cells"]:
         """Whether tiles of the cells' lower ends do not fit in a memory."""
-        return self._too_large(memory, [along(d, cells[d].lows) for d in range(8)], prices)
+        low = [along(d, cells[d].lows) for d in range(8)]
+        return self._too_large(memory, low, prices, self._unfinished(memory, cells, prices))
 
-    def _too_large(self, memory: int, low: Sequence[Lattice | float], prices: Prices) -> Bool[np.ndarray, "*cells"]:
+    def _unfinished(self, memory: int, cells: Sequence[Cells], prices: Prices) -> Bool[np.ndarray, "*cells"] | bool:
+        """Whether sums are certain to arrive at a memory before they are finished: C, R or S goes on further out, and
+        the next keeper further in does not hold the whole tile meanwhile."""
+        keepers = self.structure.keepers("O")
+        if memory not in keepers[:-1]:
+            return False
+        child, relevant = keepers[keepers.index(memory) + 1], list(RELEVANT_DIMS["O"])
+        most = prices.room[child] * 8 / self._least_width(child) * self.between(memory, child)[1][relevant].prod()
+        goes_on = [along(d, cells[d].highs) < self.size[d] for d in _REDUCED]
+        return reduce(np.logical_or, goes_on) & (product_of([along(d, cells[d].lows) for d in relevant]) > most + 0.5)
+
+    def _least_width(self, memory: int) -> float:
+        """Bits that a value of O takes in a memory at least: where all that arrive are finished."""
+        bits = self.machine.bits
+        if memory == self.structure.keepers("O")[-1]:
+            return float(bits.sums)
+        return min(float(bits.sums), bits.O * self.layer.stored_words / self.layer.output_words)
+
+    def _too_large(
+        self,
+        memory: int,
+        low: Sequence[Lattice | float],
+        prices: Prices,
+        unfinished: Bool[np.ndarray, "*cells"] | bool = False,
+    ) -> Bool[np.ndarray, "*cells"]:
         node, fuses, bits, role = self.machine.nodes[memory], self.structure.fuses, self.machine.bits, prices.role
         assert isinstance(node, Memory)
         outside = fuses is not None and memory <= fuses
@@ -341,9 +367,7 @@ class Closing:
             share = 1 - role.fused_input if outside else 1.0
             held = held + share * bits.I / 8 * product_of([low[G], low[N], low[C], *boxes])
         if "O" in node.keeps:
-            width = float(bits.sums)
-            if memory != self.structure.keepers("O")[-1]:
-                width = min(width, bits.O * self.layer.stored_words / self.layer.output_words)
+            width = np.where(unfinished, bits.sums, self._least_width(memory))
             share = 1 - role.copied if memory == fuses else 1.0
             held = held + share * width / 8 * product_of([low[d] for d in RELEVANT_DIMS["O"]])
         return np.asarray(held > prices.room[memory] * (1 + 1e-12) + 1e-9)
