@@ -83,7 +83,7 @@ def tell(desk: Desk, rows: Sequence[TextRow], who: Sequence[str], absent: dict[s
     times = np.geomspace(budget / 100, budget * 1.2, TIMES)
     curves = _curves(rows, times)
     places = list(dict.fromkeys((network, space) for network, space, _ in curves))
-    figure = _draw(desk, times, curves, places, who)
+    figure = _draw(desk, times, budget, curves, places, who)
     seeds = sorted({int(row["seed"]) for row in rows})
     left_out = [f"`{name}` is left out, since {package} is not installed." for name, package in absent.items()]
     about = _ABOUT.format(area=AREA_MM2, budget=budget, seeds=", ".join(map(str, seeds)))
@@ -163,9 +163,10 @@ def _curves(rows: Sequence[TextRow], times: Curve) -> Curves:
     return found
 
 
-def _draw(desk: Desk, times: Curve, curves: Curves, places: Sequence[Place], who: Sequence[str]) -> str:
+def _draw(desk: Desk, times: Curve, budget: float, curves: Curves, places: Sequence[Place], who: Sequence[str]) -> str:
     """A panel for each network and space: mean of the seeds, and the band from best to worst."""
-    columns = min(len(places), 4)
+    columns = next(count for count in (4, 3, 2, 1) if len(places) % count == 0)
+    marks = [share * budget for share in (0.1, *MARKS)]
     with canvas(max(4.0, 2.6 * columns), 2.9 * -(-len(places) // columns)) as figure:
         panels = figure.subplots(-(-len(places) // columns), columns, sharex=True, squeeze=False)
         for axes, place in zip(panels.flat, places, strict=False):
@@ -174,6 +175,8 @@ def _draw(desk: Desk, times: Curve, curves: Curves, places: Sequence[Place], who
                     _plot(axes, times, curves[(*place, name)], name)
             axes.set_title(", ".join(place), fontsize=9)
             axes.set_xscale("log")
+            axes.set_xticks(marks, [f"{mark:g}" for mark in marks])
+            axes.minorticks_off()
             axes.set_ylim(0.99, 1.6)
         for axes in panels[-1]:
             axes.set_xlabel("time of a core (s)")
@@ -188,7 +191,7 @@ def _plot(axes: Axes, times: Curve, edp: Curve, name: str) -> None:
     known = np.isfinite(edp).all(axis=0)
     mine, colour = edp[:, known], COLOURS[name]
     axes.plot(times[known], np.exp(np.log(mine).mean(axis=0)), color=colour, lw=1.6, label=name)
-    axes.fill_between(times[known], mine.min(axis=0), mine.max(axis=0), color=colour, alpha=0.2, lw=0)
+    axes.fill_between(times[known], mine.min(axis=0), mine.max(axis=0), color=colour, alpha=0.1, lw=0)
 
 
 def _at(times: Curve, edp: Curve, seconds: float) -> float:
