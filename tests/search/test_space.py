@@ -130,24 +130,25 @@ USEFUL = {
         "C": "DRAM oreg c wreg", "R": "DRAM oreg wreg", "S": "DRAM oreg wreg",
     },
     EYERISS: {
-        "G": "DRAM glb ispad wspad pspad", "K": "DRAM cols rows ispad wspad pspad",
-        "N": "DRAM glb wspad pspad", "P": "DRAM glb wspad pspad", "Q": "DRAM glb cols wspad pspad",
+        "G": "DRAM glb ispad wspad pspad", "K": "DRAM glb cols rows ispad wspad pspad",
+        "N": "DRAM glb ispad wspad pspad", "P": "DRAM glb ispad wspad pspad", "Q": "DRAM glb cols ispad wspad pspad",
         "C": "DRAM glb rows ispad pspad", "R": "DRAM glb ispad pspad", "S": "DRAM glb rows ispad pspad",
     },
     SIMBA: {
-        "G": "DRAM glb pes ibuf wbuf abuf lanes", "K": "DRAM pes ibuf wbuf abuf lanes",
-        "N": "DRAM glb wbuf wreg", "P": "DRAM glb pes wbuf wreg", "Q": "DRAM glb pes wbuf wreg",
+        "G": "DRAM glb pes ibuf wbuf abuf lanes", "K": "DRAM glb pes ibuf wbuf abuf lanes",
+        "N": "DRAM glb ibuf wbuf wreg", "P": "DRAM glb pes ibuf wbuf wreg", "Q": "DRAM glb pes ibuf wbuf wreg",
         "C": "DRAM glb pes ibuf abuf vector", "R": "DRAM glb ibuf abuf", "S": "DRAM glb ibuf abuf",
     },
     OUTPUT_STATIONARY: {
-        "G": "DRAM glb y ospad wreg ireg", "K": "DRAM glb y ospad ireg",
-        "N": "DRAM glb wreg ireg", "P": "DRAM glb wreg ireg", "Q": "DRAM glb wreg ireg",
-        "C": "DRAM x ospad wreg oreg", "R": "DRAM ospad wreg oreg", "S": "DRAM ospad wreg oreg",
+        "G": "DRAM glb y ospad wreg ireg", "K": "DRAM glb y ospad wreg ireg",
+        "N": "DRAM glb ospad wreg ireg", "P": "DRAM glb ospad wreg ireg", "Q": "DRAM glb ospad wreg ireg",
+        "C": "DRAM glb x ospad wreg oreg", "R": "DRAM glb ospad wreg oreg", "S": "DRAM glb ospad wreg oreg",
     },
 }  # fmt: skip
 """A loop runs at a memory where what is kept next further in depends on it, so that it fills a tile there; at the last
 memory where there is room, or where it reuses what is kept. E.g. no weight of a Gemmini depends on N: it loops at the
-registers, over the scratchpad's inputs, and not at the accumulator between."""
+registers, over the scratchpad's inputs, and not at the accumulator between. Next are all memories that keep different
+tensors and stand side by side."""
 
 
 @pytest.mark.parametrize("machine", USEFUL, ids=lambda machine: machine.name)
@@ -305,6 +306,20 @@ def test_no_mapping_is_better_than_those_sought_inside_a_group(case, machine):
     for seed in range(2):
         for name in one.layers:
             is_sufficient(workload, tightened(machine, seed), one, name)
+
+
+def test_loops_at_a_memory_are_sought_for_all_that_stand_side_by_side_after_it():
+    """The best keeps all inputs on chip, and at their buffer has N outside C, which weights, next, don't need."""
+    nodes = (
+        memory("m0", "WIO", pj=100, words_per_cycle=1.0),
+        memory("weights", "W", 4),
+        memory("activations", "IO", 12),
+        memory("weight", "W", 1, pj=0.1),
+        memory("input", "I", 1, pj=0.1),
+        memory("sums", "O", 4, pj=0.1),
+    )
+    machine, workload = Machine("three in a row", nodes, 0.5, Bits(8, 8, 8, 8, 16)), network(mac("a", "N2 K2 C4"))
+    assert is_sufficient(workload, machine, group("a"), "a") > 100
 
 
 def test_a_mapping_that_is_not_sought_has_gained_a_thousandth():

@@ -62,7 +62,7 @@ def looped_structure(workload: Workload, machine: Machine) -> Structure:
 def useful_nodes(machine: Machine, dim: str) -> tuple[int, ...]:
     """Nodes that a factor of a dim can profit from.
 
-    A loop at a memory whose next memory further in keeps only tensors that the dim is irrelevant to may as well run
+    A loop at a memory whose next memories further in keep only tensors that the dim is irrelevant to may as well run
     there: it fills no tile, and reuse is further in. At the last memory a loop must leave room for what it would tile.
     """
     memories = machine.structure.memories
@@ -72,14 +72,25 @@ def useful_nodes(machine: Machine, dim: str) -> tuple[int, ...]:
             if dim in node.dims and node.size > 1:
                 found.append(i)
             continue
-        inner = [m for m in memories if m > i]
-        if inner:
-            useful = i == 0 or any(dim in RELEVANT[t] for t in machine.structure.keeps[inner[0]])
+        if i != memories[-1]:
+            useful = i == 0 or any(dim in RELEVANT[t] for t in _kept_next(machine, i))
         else:
             useful = _has_room(machine, node) or all(dim not in RELEVANT[t] for t in node.keeps)
         if useful:
             found.append(i)
     return tuple(found)
+
+
+def _kept_next(machine: Machine, memory: int) -> str:
+    """Tensors of the next memory further in, and of those after it that keep others, with no axis between: which of
+    these comes first says nothing."""
+    keeps, found = machine.structure.keeps, ""
+    for node in filter(memory.__lt__, machine.structure.memories):
+        apart = found and (node - 1 not in machine.structure.memories or set(keeps[node]) & set(found))
+        if apart:
+            break
+        found += "".join(keeps[node])
+    return found
 
 
 def _has_room(machine: Machine, memory: Memory) -> bool:
