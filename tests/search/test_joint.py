@@ -7,7 +7,8 @@ import pytest
 
 from fadiff.search import driver, gradient, joint
 from fadiff.search.driver import OutOfTimeError, Settings, Status
-from fadiff.search.joint import MOST_RESTARTS_AT_ONCE, WHOLE
+from fadiff.search.gradient.device import AT_ONCE_ON_CORES
+from fadiff.search.joint import WHOLE
 from search.clock import Clock
 
 STEPS = 100
@@ -68,8 +69,8 @@ def rounds(descents, budget_seconds, restarts, seed=7):
 
 def test_few_restarts_run_as_one_batch_with_the_seed_itself(descents):
     made = descents(0.01)
-    phases = [(status.phase, status.step) for status in rounds(made, 100, restarts=MOST_RESTARTS_AT_ONCE)]
-    assert made.rounds == [(MOST_RESTARTS_AT_ONCE, 7, ["the incumbent"])]
+    phases = [(status.phase, status.step) for status in rounds(made, 100, restarts=AT_ONCE_ON_CORES)]
+    assert made.rounds == [(AT_ONCE_ON_CORES, 7, ["the incumbent"])]
     assert phases == [("descend", 50), ("descend", STEPS), ("decode", 0)]
 
 
@@ -142,3 +143,19 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
     with pytest.raises(OutOfTimeError, match=r"^large groups were left out; polishing was left out$"):
         list(joint.exact(None, None, Settings(), None))
     assert done == [joint.FIRST_STARTS, "fuse", 64, "solve", "fuse", "refine", "keep_limits"]
+
+
+def test_of_many_restarts_that_propose_the_same_groups_the_best_is_decoded():
+    restarts, random = 3 * joint.MOST_DECODED, np.random.default_rng(0)
+    sigma = random.integers(0, 2, (restarts, 4)) * 0.98 + 0.01
+    log_edp = random.normal(size=restarts)
+    nothing = np.ones((restarts, 1, 8, 2), dtype=int)
+    proposals = gradient.Proposals(
+        nothing, nothing[..., 0, :], nothing[:, 0, :4], sigma, log_edp, penalty=np.zeros(restarts)
+    )
+    best = joint._best(proposals)
+    fused = [tuple(row) for row in best.sigma > 0.5]
+    assert len(set(fused)) == len(fused) == 16
+    for row, edp in zip(fused, best.log_edp, strict=True):
+        assert edp == log_edp[((sigma > 0.5) == row).all(axis=1)].min()
+    assert list(best.log_edp) == sorted(best.log_edp)

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import jax
 
 from fadiff.reproduce.experiment import markdown_table
 from fadiff.reproduce.runs import Run, measure, result_of
+from fadiff.search.gradient.device import AT_ONCE
+from fadiff.search.gradient.settings import DescentSettings
 from fadiff.search.solver.network_bound import prove
+from fadiff.sweeps.local import share_accelerator
 from fadiff.sweeps.rows import Row
 from fadiff.workload import Dims, Input, Layer, Workload
 
@@ -28,6 +33,8 @@ CELLS = (
 )
 METHODS = ("exact", "joint", "descent")
 BUDGET_S, QUICK_BUDGET_S = 45.0, 12.0
+CORES = "cores"
+"""What a processor is called in rows."""
 
 
 def different(layers: int) -> Workload:
@@ -39,11 +46,33 @@ def different(layers: int) -> Workload:
     return Workload(f"different{layers}", tuple(made))
 
 
+class DeviceRun(NamedTuple):
+    """One search on one device; the fields name the columns that tell runs apart."""
+
+    model: str
+    hardware: str
+    method: str
+    seed: int
+    budget_s: float
+    device: str
+
+    @property
+    def run(self) -> Run:
+        """The search, wherever it is done."""
+        return Run(*self[:-1])
+
+    def __str__(self) -> str:
+        return str(self.run)
+
+
 def reproduce(desk: Desk) -> str:
-    """Search every cell with every method, prove what exact found, and tell how far each is from the bound."""
-    budget = QUICK_BUDGET_S if desk.quick else BUDGET_S
-    runs = [Run(model, machine, method, 0, budget) for (model, machine), method in product(CELLS, METHODS)]
-    rows = measure(desk, runs, _row, Run._fields)
+    """Search every cell with every method, prove what exact found, and tell how far each is from the bound.
+
+    Where rows of other devices are kept, these are told, too.
+    """
+    budget, device = QUICK_BUDGET_S if desk.quick else BUDGET_S, _device(desk.jobs)
+    runs = [DeviceRun(*cell, method, 0, budget, device) for cell, method in product(CELLS, METHODS)]
+    measure(desk, runs, _row, DeviceRun._fields)
     return f"""\
 ### Deep machines and many different layers
 
@@ -51,16 +80,26 @@ def reproduce(desk: Desk) -> str:
 {desk.command()}
 ```
 
-{budget:g} s a run, and as much for the proof. Every search is done twice and the second counts, so that none
-compiles what another finds compiled. `different200` are 200 different convolutions in a row. By how much the EDP that
-each method itself found is above the bound, at most; in brackets the time after which it had found it:
+{budget:g} s a run, and as much for the proof, on the device that JAX finds. On cores the descent has
+{DescentSettings().restarts} restarts; on an accelerator up to {AT_ONCE:,}, all at once. Every search is done twice and
+the second counts, so that none compiles what another finds compiled. `different200` are 200 different convolutions in a
+row. By how much the EDP that each method itself found is above the bound, at most; in brackets the time after which it
+had found it:
 
-{_table(rows)}"""
+{_table(desk.rows(DeviceRun._fields))}"""
 
 
-def _row(run: Run) -> list[Row]:
+def _device(jobs: int) -> str:
+    """What the searches run on."""
+    if jobs > 1:
+        share_accelerator()
+    device = cast("Any", jax.devices()[0])
+    return CORES if device.platform == "cpu" else str(device.device_kind)
+
+
+def _row(job: DeviceRun) -> list[Row]:
     """What the method itself found, and the bound that is proven of it. Interrupted, it is no result."""
-    prefix = "different"
+    run, prefix = job.run, "different"
     model = different(int(run.model.removeprefix(prefix))) if run.model.startswith(prefix) else run.model
     # A search that compiles cannot be held against one whose programs are there already, so all find them compiled.
     result_of(run, model)
@@ -69,7 +108,7 @@ def _row(run: Run) -> list[Row]:
     proves = run.method == METHODS[0]
     reached = [p.seconds for p in found.trace if own is not None and p.found_edp_uj_cycles == own.edp_uj_cycles]
     row: Row = {
-        **run._asdict(),
+        **job._asdict(),
         "edp_uj_cycles": own and own.edp_uj_cycles,
         "reached_s": round(reached[0], 1) if reached else None,
         "greedy_edp_uj_cycles": found.greedy.edp_uj_cycles,
@@ -83,21 +122,25 @@ def _table(rows: Sequence[Row]) -> str:
     def number(row: Row, name: str) -> float:
         return float(str(row[name] or "nan"))
 
-    cells: dict[tuple[str, str], dict[str, Row]] = {}
+    cells: dict[tuple[str, str], dict[str, dict[str, Row]]] = {}
     for row in rows:
-        cells.setdefault((str(row["model"]), str(row["hardware"])), {})[str(row["method"])] = row
-
-    def told(cell: dict[str, Row]) -> list[str]:
-        least = number(cell[METHODS[0]], "bound_edp_uj_cycles")
-        methods = [
-            f"{number(cell[m], 'edp_uj_cycles') / least - 1:.1%} ({number(cell[m], 'reached_s'):.0f} s)"
-            if cell[m]["edp_uj_cycles"]
-            else "-"
-            for m in METHODS
-        ]
-        return [*methods, f"{number(cell[METHODS[0]], 'greedy_edp_uj_cycles') / least - 1:.1%}", f"{least:.4g}"]
-
-    return markdown_table(
-        ("network, machine", *METHODS, "greedy", "bound"),
-        [(", ".join(place), *told(cell)) for place, cell in cells.items()],
-    )
+        devices = cells.setdefault((str(row["model"]), str(row["hardware"])), {})
+        devices.setdefault(str(row["device"]), {})[str(row["method"])] = row
+    told: list[Sequence[str]] = []
+    for cell, devices in cells.items():
+        # A bound holds of the cell, wherever it was proven.
+        least = max(
+            number(methods[METHODS[0]], "bound_edp_uj_cycles") for methods in devices.values() if METHODS[0] in methods
+        )
+        for device, methods in devices.items():
+            if len(methods) < len(METHODS):
+                continue  # a run that was interrupted
+            over = [
+                f"{number(row, 'edp_uj_cycles') / least - 1:.1%} ({number(row, 'reached_s'):.0f} s)"
+                if row["edp_uj_cycles"]
+                else "-"
+                for row in (methods[m] for m in METHODS)
+            ]
+            greedy = number(methods[METHODS[0]], "greedy_edp_uj_cycles") / least - 1
+            told.append((", ".join(cell), device, *over, f"{greedy:.1%}", f"{least:.4g}"))
+    return markdown_table(("network, machine", "device", *METHODS, "greedy", "bound"), told)

@@ -6,7 +6,8 @@
 3. *Decode*: groups and trip counts that the restarts propose become plans of their own, their mappings become starts,
    and the network is cut again over all that is known, and polished again if the cut is new.
 
-Very many restarts run in rounds of 2 and 3, each of them from what the rounds before found.
+Very many restarts run in rounds of 2 and 3, each of them from what the rounds before found. An accelerator takes
+thousands at once, and then that many are the usual number.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+import jax
 import numpy as np
 
 from fadiff.search import gradient
@@ -23,7 +25,7 @@ from fadiff.search.driver import Incumbent, Method, OutOfTimeError, Pace, Settin
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import Start
 from fadiff.search.exact.method import ExactSearch
-from fadiff.search.gradient.descent import decode_groups
+from fadiff.search.gradient.descent import FUSED, decode_groups
 from fadiff.search.gradient.settings import anneal
 
 if TYPE_CHECKING:
@@ -63,8 +65,8 @@ POLISHES = 3
 """How often groups are polished, and tried again with the mappings that this finds, at most."""
 FIRST_STARTS = 4
 """Mappings that each layer climbs from before groups are first sought."""
-MOST_RESTARTS_AT_ONCE = 128
-"""Twice as many take twice as long on a processor's cores, and twice the memory: the rest runs in further rounds."""
+MOST_DECODED = 128
+"""Restarts whose proposals are decoded: the best ones, of those that propose the same groups one."""
 _STEPS_PER_STATUS = 50
 _TRIAL_STEPS = 10
 """Steps after which it is known how long all of them take; the first are slower."""
@@ -139,10 +141,12 @@ def _silent(work: Callable[[], None]) -> Iterator[Status]:
 
 def _rounds(known: ExactSearch, told: gradient.DescentSettings, parts: JointSettings) -> Iterator[Status]:
     """Descend and decode, as many restarts at once as is useful, and as often as all of them take."""
-    restarts, pace = known.settings.restarts or told.restarts, Pace()
-    rounds = -(-restarts // MOST_RESTARTS_AT_ONCE)
-    told = replace(told, objective=known.settings.objective, restarts=-(-restarts // rounds))
+    told, pace = replace(told, objective=known.settings.objective), Pace()
     problem = gradient.pack_problem(known.task.workload, known.task.machine, told)
+    device = gradient.restarts_on(cast("Any", jax.devices()[0]), problem, told)
+    restarts = known.settings.restarts or device.usual
+    rounds = -(-restarts // device.at_once)
+    told = replace(told, restarts=-(-restarts // rounds))
     for number in range(rounds):
         try:
             # Rounds draw their random starts and noise from seeds of their own.
@@ -159,6 +163,7 @@ def _rounds(known: ExactSearch, told: gradient.DescentSettings, parts: JointSett
 
 def _decode(known: ExactSearch, proposals: gradient.Proposals, parts: JointSettings, *, fuse: bool) -> Iterator[Status]:
     """Cut the network again over all that is known and all that restarts propose."""
+    proposals = _best(proposals)
     hints = _hints(known.task, proposals, parts.hints_per_layer)
     known.take_hints(hints)
     if fuse:
@@ -198,10 +203,20 @@ def _descend(
     return proposals
 
 
+def _best(proposals: gradient.Proposals) -> gradient.Proposals:
+    """The proposals to decode, the best first: of many that fuse the same edges with the same trips only the best."""
+    ranked = np.argsort(proposals.log_edp + 10 * proposals.penalty, kind="stable")
+    if len(ranked) > MOST_DECODED:
+        groups = np.hstack([proposals.sigma >= FUSED, proposals.trips.reshape(len(ranked), -1)])
+        first = np.unique(groups[ranked], axis=0, return_index=True)[1]
+        ranked = ranked[np.sort(first)[:MOST_DECODED]]
+    return gradient.Proposals(*(values[ranked] for values in proposals))
+
+
 def _hints(task: Task, proposals: gradient.Proposals, most: int) -> dict[int, list[Start]]:
     """For each layer, the different mappings that the restarts propose, those of the best restarts first."""
     hints: dict[int, dict[bytes, Start]] = {}
-    for restart in np.argsort(proposals.log_edp + 10 * proposals.penalty, kind="stable"):
+    for restart in range(len(proposals.sigma)):
         for layer, twin in enumerate(task.twin):
             if task.workload.layers[layer].is_mac:
                 start = Start(proposals.factors[restart, :, :, layer], proposals.orders[restart, :, layer])

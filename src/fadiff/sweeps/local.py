@@ -54,6 +54,7 @@ class Local:
                 began(job)
                 yield job, outcome(work, job)
             return
+        share_accelerator()
         crew: list[_Worker] = []
         waiting, tries = [*todo], Counter[Job]()
         try:
@@ -88,6 +89,11 @@ class Local:
             # What is under way would be waited for, and thrown away.
             for worker in crew:
                 worker.end()
+
+
+def share_accelerator() -> None:
+    """Let JAX take memory of an accelerator as it needs it, so that several processes can use one."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 def outcome(work: Callable[[Job], Found], job: Job) -> Found | Exception:

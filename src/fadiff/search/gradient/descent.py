@@ -47,6 +47,8 @@ PROPOSED_ORDERS = 3
 """Loop orders that each layer considers in a step besides its own: another one of one memory each."""
 LEANING = 2.0
 """Logit of sigma at the start."""
+FUSED = 0.5
+"""Sigma from which on an edge is fused."""
 PERTURBATION = 0.7
 """Standard deviation of a perturbed log factor: about a factor of two."""
 
@@ -314,8 +316,8 @@ def _share(random: Random, problem: ProblemArrays, logs: FactorLogs, groups: Gro
 def decode_groups(task: Task, proposals: Proposals, restart: int) -> list[Plan]:
     """Plans of the groups that a restart proposes, repaired until they are legal.
 
-    Edges with sigma of at least 1/2 are fused. A run of layers that cannot be a group, or whose buffers fit with no
-    trip counts, is split; trip counts are the legal ones nearest to the mean of what its layers propose.
+    Edges with sigma of at least :data:`FUSED` are fused. A run of layers that cannot be a group, or whose buffers fit
+    with no trip counts, is split; trip counts are the legal ones nearest to the mean of what its layers propose.
     """
     names, log_trips = task.workload.topological, np.log(proposals.trips[restart])
 
@@ -324,4 +326,4 @@ def decode_groups(task: Task, proposals: Proposals, restart: int) -> list[Plan]:
         wanted = log_trips[:, [task.number[name] for name in members]].mean(axis=1)
         return Members(task, members).nearest_plan(wanted.tolist())
 
-    return list(split(bonds(task.workload, proposals.sigma[restart]), 0.5, planned))
+    return list(split(bonds(task.workload, proposals.sigma[restart]), FUSED, planned))
