@@ -21,7 +21,7 @@ from fadiff.search.driver import Result, Status
 from fadiff.search.exact.lessons import Learned, Lessons
 from fadiff.search.optimize import optimize
 from fadiff.workload import Workload
-from search.codesign.tiny import FREE, ONE, SPACE, TOY, asked
+from search.codesign.tiny import ONE, SPACE, TOY, asked
 
 PATIENT = CodesignSettings(budget_seconds=600, proposals="climb", method="greedy")
 AREA_MM2 = 0.03
@@ -144,14 +144,6 @@ def test_an_interrupt_before_any_machine_is_scored_is_an_interrupt(monkeypatch: 
     monkeypatch.setattr(method, "optimize", interrupted)
     with pytest.raises(KeyboardInterrupt):
         codesign(asked(AREA_MM2), PATIENT)
-
-
-def test_the_first_machines_differ_and_some_are_smaller():
-    question = Question((ONE,), FREE, 0.3)
-    large = [FREE.rounded([size, 32768, 16, 16]) for size in (8192, 8704, 16384, 32768)]
-    small = [FREE.rounded([2048, 2048, cols, 4]) for cols in (4, 8)]
-    kept = method._distinct(question, [*large, *small], 2)
-    assert kept == [large[0], large[2], small[0]]
 
 
 def test_a_price_is_a_sentence():

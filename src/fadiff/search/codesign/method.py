@@ -29,7 +29,7 @@ import numpy as np
 
 from fadiff.cost import evaluate
 from fadiff.errors import FadiffError
-from fadiff.hardware import Memory, machine_area
+from fadiff.hardware import Memory
 from fadiff.schedule.rules import violations
 from fadiff.search import clock
 from fadiff.search.codesign.cube import Cube
@@ -38,6 +38,7 @@ from fadiff.search.codesign.moves import STRIDES, Move, needed_values, neighbour
 from fadiff.search.codesign.rows import Row, Rows
 from fadiff.search.codesign.samplers import SAMPLERS
 from fadiff.search.codesign.settings import CodesignSettings
+from fadiff.search.codesign.shortlist import arrays_first, distinct
 from fadiff.search.driver import OutOfTimeError, Status
 from fadiff.search.exact.lessons import Lessons
 from fadiff.search.optimize import PROVEN_METHODS, optimize
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 IDLE_ASKS = 30
 """So many machines in a row that are known already end a sampler, or the starts of climbs."""
-SMALLER = (0.5, 0.25)
-"""Classes of area below the one that is asked for, each with a machine of its own among the first ones."""
 FULL, STUDY = "full", "study"
 """Origins of rows whose schedules were searched for longer: last of all, and so that machines alike can learn."""
 HAIR = 1e-6
@@ -226,7 +225,7 @@ class _Search:
             except OutOfTimeError as early:
                 yield Status("descend"), str(early) or "the budget was too short for the descent"
         drawn = list(islice(random_machines(question, settings.seed), settings.candidates))
-        self.rows.propose(_distinct(question, [one.values for one in found] or drawn, settings.candidates))
+        self.rows.propose(distinct(question, arrays_first(question, found) or drawn, settings.candidates))
 
     def _climb(self) -> Iterator[tuple[Status, str]]:
         """Climb from the best machine, then from the others that were proposed, then from random ones, as long as there
@@ -392,34 +391,6 @@ def _unfused(machine: Machine) -> Machine:
     """The same machine, on which every layer runs on its own."""
     nodes = (replace(node, fuses=False) if isinstance(node, Memory) else node for node in machine.nodes)
     return replace(machine, nodes=tuple(nodes))
-
-
-def _distinct(question: Question, proposed: list[Values], most: int) -> list[Values]:
-    """The first few that differ, and the first of each smaller class of area, so that there is a front."""
-    kept = _few(question, proposed, most)
-    areas = {values: machine_area(question.space.at(values)).total for values in proposed}
-    for share in SMALLER:
-        small = [values for values in proposed if areas[values] <= share * question.area_range_mm2[1]]
-        if small and not set(small) & set(kept):
-            kept.append(small[0])
-    return kept
-
-
-def _few(question: Question, proposed: list[Values], most: int) -> list[Values]:
-    """The first that differ: in numbers that have few values, or by more than a quarter in something else."""
-    numbers = question.space.numbers
-    kept: list[Values] = []
-    for values in proposed:
-        same = [
-            all(
-                a == b if number.powers_of is not None else max(a / b, b / a) < 1.25
-                for number, a, b in zip(numbers, values, other, strict=True)
-            )
-            for other in kept
-        ]
-        if len(kept) < most and not any(same):
-            kept.append(values)
-    return kept
 
 
 def _told(row: Row) -> str:
