@@ -38,7 +38,7 @@ from fadiff.search.codesign.moves import STRIDES, Move, needed_values, neighbour
 from fadiff.search.codesign.rows import Row, Rows
 from fadiff.search.codesign.samplers import SAMPLERS
 from fadiff.search.codesign.settings import CodesignSettings
-from fadiff.search.codesign.shortlist import arrays_first, distinct
+from fadiff.search.codesign.shortlist import distinct
 from fadiff.search.driver import OutOfTimeError, Status
 from fadiff.search.exact.lessons import Lessons
 from fadiff.search.optimize import PROVEN_METHODS, optimize
@@ -225,7 +225,7 @@ class _Search:
             except OutOfTimeError as early:
                 yield Status("descend"), str(early) or "the budget was too short for the descent"
         drawn = list(islice(random_machines(question, settings.seed), settings.candidates))
-        self.rows.propose(distinct(question, arrays_first(question, found) or drawn, settings.candidates))
+        self.rows.propose(distinct(question, [one.values for one in found] or drawn, settings.candidates))
 
     def _climb(self) -> Iterator[tuple[Status, str]]:
         """Climb from the best machine, then from the others that were proposed, then from random ones, as long as there

@@ -1,4 +1,4 @@
-"""Which machines are scored first, of many that are proposed: distinct ones, of several arrays and areas."""
+"""Which machines are scored first, of many that are proposed: distinct ones, of several areas."""
 
 from __future__ import annotations
 
@@ -10,25 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fadiff.hardware.space import Values
-    from fadiff.search.codesign.descent import Candidate
     from fadiff.search.codesign.question import Question
 
 SMALLER = (0.5, 0.25)
 """Classes of area below the one that is asked for, each with a machine of its own among the first ones."""
 APART = 1.25
 """From which ratio of a number on machines differ."""
-ARRAYS_WITHIN = 0.4
-"""Logarithm of how far behind an array's best relaxed score may be for it to be scored: memories descend well, but
-between arrays the relaxed ranking errs by a third."""
-
-
-def arrays_first(question: Question, found: Sequence[Candidate]) -> list[Values]:
-    """Machines that a descent found, the best first: before the others the best of each array, as long as it is not far
-    behind."""
-    lanes = [i for i, number in enumerate(question.space.numbers) if number.unit == "lanes"]
-    near = [one for one in found if one.relaxed_score < found[0].relaxed_score + ARRAYS_WITHIN]
-    firsts = {tuple(one.values[i] for i in lanes): one.values for one in reversed(near)}
-    return sorted((one.values for one in found), key=lambda values: values not in firsts.values())
 
 
 def distinct(question: Question, proposed: Sequence[Values], most: int) -> list[Values]:
