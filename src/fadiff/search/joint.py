@@ -101,8 +101,6 @@ def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:
         return True
 
     plan = fuse and parts.enumerate_plans
-    if parts.polish:
-        known.prepare_polish()
     yield from known.map(min(FIRST_STARTS, starts), polished=False)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
