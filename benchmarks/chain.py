@@ -18,7 +18,7 @@ import jax
 from fadiff.hardware import load_machine
 from fadiff.search import gradient
 from fadiff.search.driver import Settings, search
-from fadiff.search.joint import exact
+from fadiff.search.exact.steps import exact
 from fadiff.workload import Dims, Input, Layer, Workload
 
 STEPS = 20

@@ -42,6 +42,21 @@ def test_reading_and_pricing_load_neither_jax_nor_the_executor(tmp_path: Path):
     assert (result.stdout, result.stderr) == ("[]\n", "")
 
 
+def test_a_search_loads_jax_only_where_it_compiles_something(tmp_path: Path):
+    (tmp_path / "toy.yaml").write_text(
+        "name: toy\nlayers:\n- {name: a, kind: mac, dims: {K: 8, C: 4}, inputs: [{from: null, port: input}]}\n"
+    )
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom fadiff.cli import app\n"
+        f"told = 'optimize', {str(tmp_path / 'toy.yaml')!r}, '--hardware', 'gemmini-small', '-b', '9s', '--method'\n"
+        "for method in ('exact', 'greedy', 'layerwise'):\n"
+        "    assert CliRunner().invoke(app, [*told, method]).exit_code == 0\n"
+        "    print(method, 'jax' in sys.modules)\n"
+    )
+    result = run(sys.executable, "-W", "error", "-c", code)
+    assert (result.stdout, result.stderr) == ("exact False\ngreedy False\nlayerwise True\n", "")
+
+
 def test_a_reader_that_has_seen_enough_ends_the_program_quietly():
     shell = run("sh", "-c", f"{PROGRAM} show mobilenet_v2 --json | head -n 1")
     assert (shell.stdout, shell.stderr) == ("{\n", "")

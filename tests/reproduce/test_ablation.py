@@ -6,7 +6,6 @@ import pytest
 
 from fadiff.reproduce import ablation, bounds
 from fadiff.reproduce.experiment import Desk, run
-from fadiff.search.exact import menus
 from fadiff.search.optimize import optimize
 from reproduce.pages import table_after, write_csv
 
@@ -37,8 +36,6 @@ def test_variants_differ_from_the_whole_method():
 
 def test_the_ablation_runs_a_trial_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("FADIFF_CACHE_DIR", "")
-    monkeypatch.setattr(menus, "MOVES_PER_CALL", 192 * 32)
-    monkeypatch.setattr(menus, "PAIRS_PER_CALL", 2**15)
     network = tmp_path / "toy.yaml"
     network.write_text(
         "name: toy\nlayers:\n"

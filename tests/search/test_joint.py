@@ -7,6 +7,7 @@ import pytest
 
 from fadiff.search import driver, gradient, joint
 from fadiff.search.driver import OutOfTimeError, Settings, Status
+from fadiff.search.exact import steps
 from fadiff.search.gradient.device import AT_ONCE_ON_CORES
 from fadiff.search.joint import WHOLE
 from search.clock import Clock
@@ -138,11 +139,11 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
 
             return steps
 
-    monkeypatch.setattr(joint, "ExactSearch", Known)
-    monkeypatch.setattr(joint.Task, "of", lambda *_: None)
+    monkeypatch.setattr(steps, "ExactSearch", Known)
+    monkeypatch.setattr(steps.Task, "of", lambda *_: None)
     with pytest.raises(OutOfTimeError, match=r"^large groups were left out; polishing was left out$"):
-        list(joint.exact(None, None, Settings(), None))
-    assert done == [joint.FIRST_STARTS, "fuse", 64, "solve", "fuse", "refine", "keep_limits"]
+        list(steps.exact(None, None, Settings(), None))
+    assert done == [steps.FIRST_STARTS, "fuse", 64, "solve", "fuse", "refine", "keep_limits"]
 
 
 def test_of_many_restarts_that_propose_the_same_groups_the_best_is_decoded():

@@ -8,7 +8,7 @@ import pytest
 
 from fadiff.search import programs
 from fadiff.search.driver import OutOfTimeError
-from fadiff.search.programs import COMPILING, LOWERING_SECONDS, compile_in_time, compile_soon
+from fadiff.search.programs import COMPILING, LOWERING_SECONDS, compile_in_time
 from search.clock import Clock
 
 NODES = 4
@@ -74,51 +74,6 @@ def test_with_next_to_no_time_left_nothing_is_begun(clock):
     with pytest.raises(OutOfTimeError, match="the descent was left out: 0 s were left"):
         prepare(program, LOWERING_SECONDS * NODES * 0.99)
     assert program.lowered == 0
-
-
-def beside(program, seconds, *args):
-    """Let it be compiled beside another program, which is there."""
-    compile_soon(program.clock.now + seconds, NODES, program, *args)
-    prepare(Program(program.clock, lowering=0), 100)
-
-
-def test_a_program_that_is_compiled_beside_other_work_is_waited_for(clock):
-    may_end = threading.Event()
-    program = Program(clock, work=lambda: may_end.wait(10))
-    for _ in range(2):
-        beside(program, 100, np.zeros(3))
-    assert program.compiled == 0
-    may_end.set()
-    prepare(program, 100, np.ones(3))
-    assert (program.lowered, program.compiled) == (1, 1)
-
-
-def test_nothing_is_lowered_beside_the_program_that_is_lowered_first(clock):
-    other, seen = Program(clock), []
-    compile_soon(clock.now + 1000, NODES, other)
-    first = Program(clock)
-    first.lower = lambda: seen.append(other.lowered) or Program.lower(first)
-    prepare(first, 1000)
-    prepare(other, 1000)
-    assert seen == [0]
-    assert (other.lowered, other.compiled) == (1, 1)
-
-
-def test_what_goes_wrong_beside_other_work_is_told_where_the_program_is_needed(clock):
-    program = Program(clock, work=lambda: 1 / 0)
-    beside(program, 100)
-    with pytest.raises(ZeroDivisionError):
-        prepare(program, 100)
-
-
-def test_nothing_is_compiled_beside_other_work_that_might_not_end_in_time(clock):
-    program = Program(clock)
-    beside(program, LOWERING_SECONDS * NODES * (1 + COMPILING))
-    assert program.lowered == 0
-    late = Program(clock, work=lambda: threading.Event().wait(0.2))
-    beside(late, 100)
-    with pytest.raises(OutOfTimeError, match="it was not compiled within the 0 s that were left"):
-        prepare(late, 0.001)
 
 
 def test_a_program_that_is_in_the_cache_is_taken_from_there_in_any_case(clock, tmp_path, monkeypatch):

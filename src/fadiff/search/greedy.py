@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import jax
 import numpy as np
 
 from fadiff.errors import FadiffError
@@ -32,12 +31,14 @@ from fadiff.search.exact.menus import (
     join,
     outermost,
     smallest,
+    some,
     stacked,
     start_from,
     subset,
 )
 from fadiff.search.freed_memory import keep_freed_memory
 from fadiff.search.space import settle
+from fadiff.search.trees import each
 from fadiff.workload import DIMS
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ def _grown(task: Task, rows: Sequence[Row], steps: Moves) -> Menu:
     steps = Moves(*(cast("Array", np.broadcast_to(part, (len(part), len(rows)))) for part in steps))
     open_ = np.arange(len(rows))
     while open_.size:
-        mine, near, here = (jax.tree.map(partial(_some, open_), part) for part in (packed, best, steps))
+        at = partial(some, open_)
+        mine, near, here = each(at, packed), each(at, best), each(at, steps)
         # Near a mapping, relative changes of energy and latency add up.
         mine = mine._replace(energy_weight=1 / near.energy_pj, cycles_weight=1 / near.cycles)
         tried = moved(near.factors[:, :, None], near.order[:, None], here, mine.fusion.tile[:, None])
@@ -197,10 +199,6 @@ def _grown(task: Task, rows: Sequence[Row], steps: Moves) -> Menu:
         for all_, new in zip(best, taken, strict=True):
             all_[..., open_] = new[..., better]
     return best
-
-
-def _some(rows: np.ndarray, values: Array) -> Array:
-    return values[..., rows]
 
 
 def _edp(menu: Menu) -> np.ndarray:

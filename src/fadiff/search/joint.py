@@ -1,6 +1,6 @@
 """Mapping and fusion together: exact search around what a joint gradient descent proposes.
 
-1. *Map*, *solve*, *fuse*, *polish*: the exact search (:mod:`fadiff.search.exact.method`).
+1. *Map*, *solve*, *fuse*, *polish*: the exact search (:mod:`fadiff.search.exact.steps`).
 2. *Descend*: many relaxed restarts at once over all factors and one sigma per edge
    (:mod:`fadiff.search.gradient`), some of them from the incumbent.
 3. *Decode*: groups and trip counts that the restarts propose become plans of their own, their mappings become starts,
@@ -12,7 +12,7 @@ thousands at once, and then that many are the usual number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +25,7 @@ from fadiff.search.driver import Incumbent, Method, OutOfTimeError, Pace, Settin
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.menus import Start
 from fadiff.search.exact.method import ExactSearch
+from fadiff.search.exact.steps import Parts, steps
 from fadiff.search.gradient.descent import FUSED, decode_groups
 from fadiff.search.gradient.settings import anneal
 
@@ -34,21 +35,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class JointSettings:
-    """The parts of the method, each of which can be left out (an ablation does)."""
+class JointSettings(Parts):
+    """The parts of the method, and of the exact search in it."""
 
     descent: gradient.DescentSettings | None = gradient.DescentSettings()
     """None: no gradient, only the exact search's own starts and plans."""
-    fuse: bool = True
-    """Whether layers may be fused at all."""
-    enumerate_plans: bool = True
-    """Whether plans that no restart proposed are tried too."""
-    solve: bool = True
-    """Whether layers on their own are solved by branch and bound."""
-    polish: bool = True
-    starts: int | None = None
-    """Mappings that each layer climbs from when it is taken on its own. None: 64 on machines of Gemmini's size, fewer
-    on deep ones, where layers have more moves: 64 * 192 / moves of a layer."""
     hints_per_layer: int = 8
     """How many of them the descent proposes."""
 
@@ -56,15 +47,9 @@ class JointSettings:
 WHOLE = JointSettings()
 ALONE = JointSettings(enumerate_plans=False, solve=False, starts=2)
 """The descent on its own feet: groups come from its sigmas only, and layers climb from no random starts."""
-EXACT = JointSettings(descent=None)
-"""The exact search on its own feet."""
 WITHOUT_FUSION = JointSettings(fuse=False)
 """The same method for layers one by one."""
 
-POLISHES = 3
-"""How often groups are polished, and tried again with the mappings that this finds, at most."""
-FIRST_STARTS = 4
-"""Mappings that each layer climbs from before groups are first sought."""
 MOST_DECODED = 128
 """Restarts whose proposals are decoded: the best ones, of those that propose the same groups one."""
 _STEPS_PER_STATUS = 50
@@ -79,64 +64,9 @@ def joint(
 ) -> Iterator[Status]:
     """The generator behind ``--method joint``; see the module's docstring for its steps."""
     known = ExactSearch(Task.of(workload, machine, settings), settings, incumbent)
-    yield from steps(known, parts)
+    told = None if parts.descent is None else replace(parts.descent, fuse=parts.fuses(known.task))
+    yield from steps(known, parts, iter(()) if told is None else _rounds(known, told, parts))
     known.teach()
-
-
-def steps(known: ExactSearch, parts: JointSettings) -> Iterator[Status]:
-    """The steps of the method from the beginning; :class:`OutOfTimeError` at their end says what was left out."""
-    fuse = parts.fuse and known.task.fusing is not None
-    starts = parts.starts or 64 * 192 // max(192, known.task.widths[False])
-    left_out: list[str] = []
-
-    def unless_late(some: Iterator[Status]) -> Generator[Status, None, bool]:
-        """Steps, but for what there is no time for and what comes after them can do without; whether they were done."""
-        try:
-            yield from some
-        except OutOfTimeError as early:
-            if not (str(early) and known.groups):
-                raise
-            left_out.append(str(early))
-            return False
-        return True
-
-    plan = fuse and parts.enumerate_plans
-    if parts.polish:
-        known.prepare_polish()
-    yield from known.map(min(FIRST_STARTS, starts), polished=False)
-    if known.incumbent.starts:
-        yield from known.resume(known.incumbent.starts)
-    if plan:
-        yield from unless_late(_silent(known.enumerate_plans))
-        yield from known.fuse("fuse")
-    if known.learned is None:
-        if starts > FIRST_STARTS:
-            yield from known.map(starts, polished=False)
-        if parts.solve:
-            yield from known.solve()
-        if plan:
-            yield from known.fuse("fuse", hopeful=True)
-    if plan:
-        yield from known.refine()
-    for _ in range(POLISHES if parts.polish else 0):
-        in_time = yield from unless_late(known.polish())
-        before = known.schedule
-        if not (plan and in_time):
-            break
-        yield from known.fuse("fuse")
-        if known.schedule == before:
-            break
-    yield from known.keep_limits()
-    if parts.descent is not None:
-        yield from unless_late(_rounds(known, replace(parts.descent, fuse=fuse), parts))
-    if left_out:
-        raise OutOfTimeError("; ".join(left_out))
-
-
-def _silent(work: Callable[[], None]) -> Iterator[Status]:
-    """Work that reports nothing, as steps."""
-    work()
-    yield from ()
 
 
 def _rounds(known: ExactSearch, told: gradient.DescentSettings, parts: JointSettings) -> Iterator[Status]:
@@ -177,8 +107,6 @@ def _decode(known: ExactSearch, proposals: gradient.Proposals, parts: JointSetti
 
 descent: Method = partial(joint, parts=ALONE)
 """The generator behind ``--method descent``: gradient descent and its decoder on their own."""
-exact: Method = partial(joint, parts=EXACT)
-"""The generator behind ``--method exact``: the exact search on its own."""
 
 
 def _descend(

@@ -33,25 +33,31 @@ def _only_greedy(workload: Workload, machine: Machine, settings: Settings, incum
     return iter(())
 
 
-def _lazily(module: str, name: str, extra: str = "") -> Method:
-    """A method of a module that is imported when the method first runs; `extra` names what it needs installed."""
+def _lazily(module: str, name: str, extra: str = "", *, compiles: bool = True) -> Method:
+    """A method of a module that is imported when the method first runs; `extra` names what it needs installed.
+
+    Where it compiles nothing, JAX is not loaded: that takes longer than many a search.
+    """
 
     def method(workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent) -> Iterator[Status]:
-        from fadiff.search.programs import stepwise
-
         try:
             found: Method = getattr(import_module(f"fadiff.search.{module}"), name)
         except ModuleNotFoundError as missing:
             if not extra or missing.name is None or missing.name.startswith("fadiff"):
                 raise
             raise FadiffError(f"method {name!r} needs {missing.name}: run {pip_install(extra)}") from None
-        return stepwise(found(workload, machine, settings, incumbent))
+        steps = found(workload, machine, settings, incumbent)
+        if not compiles:
+            return steps
+        from fadiff.search.programs import stepwise
+
+        return stepwise(steps)
 
     return method
 
 
 METHODS: dict[str, Method] = {
-    "exact": _lazily("joint", "exact"),
+    "exact": _lazily("exact.steps", "exact", compiles=False),
     "joint": _lazily("joint", "joint"),
     "descent": _lazily("joint", "descent"),
     "layerwise": _lazily("layerwise", "layerwise"),

@@ -21,9 +21,8 @@ from fadiff.search import clock
 from fadiff.search.driver import Incumbent, OutOfTimeError, Settings, Status, search
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
-from fadiff.search.joint import EXACT, steps
+from fadiff.search.exact.steps import steps
 from fadiff.search.objective import EDP, ENERGY, LATENCY, Objective
-from fadiff.search.programs import stepwise
 from fadiff.search.solver.network_bound import Bound, Prover
 from fadiff.workload import Workload, load_model
 
@@ -192,19 +191,13 @@ def pareto(
 def _method(
     workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, *, kept: Kept, turns: int
 ) -> Iterator[Status]:
-    return stepwise(_steps(workload, machine, settings, incumbent, kept, turns))
-
-
-def _steps(
-    workload: Workload, machine: Machine, settings: Settings, incumbent: Incumbent, kept: Kept, turns: int
-) -> Iterator[Status]:
     """The search for EDP, then turns to other prices."""
     first = clock.monotonic() + FIRST_SHARE * settings.seconds_left
     early = replace(settings, deadline=first)
     task = Task.of(workload, machine, early)
     known = ExactSearch(task, early, incumbent)
     try:
-        yield from steps(known, EXACT)
+        yield from steps(known)
     except OutOfTimeError:
         if not known.groups:
             raise

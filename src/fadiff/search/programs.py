@@ -24,15 +24,10 @@ VARIABLE = "FADIFF_CACHE_DIR"
 LOWERING_SECONDS = 0.02
 """Lowering a program, the first step of compiling it, takes so long at least for each node of a machine."""
 COMPILING = 16
-"""Compiling it then takes about so many times what lowering it took: 13 to 18 times for climbs and polishing on
-machines of 6 to 12 nodes."""
-PLENTY = 4.0
-"""A program is compiled beside others only where there is so many times the time that it takes."""
+"""Compiling it then takes about so many times what lowering it took."""
 
 _compiled: set[object] = set()
 """Programs of this process, with the shapes that they are compiled for."""
-_compiling: dict[object, threading.Thread] = {}
-"""The same of programs that are compiled beside what else is done, or will be."""
 
 
 @contextmanager
@@ -68,52 +63,20 @@ def compile_in_time(what: str, deadline: float, nodes: int, program: Any, *args:
     and `nodes` is the number of nodes of the machine that the program is for.
     """
     key, began = _key(program, args, static), clock.monotonic()
-    if (compiler := _compiling.pop(key, None)) is not None and compiler.ident is not None:
-        compiler.join(max(0.0, min(deadline - began, threading.TIMEOUT_MAX)))
-        if compiler.is_alive():
-            raise _not_compiled(what, deadline - began)
-        began = clock.monotonic()
     if key in _compiled:
-        _begin_others()
         return
-    _check(what, deadline - began, LOWERING_SECONDS * nodes, _least_seconds(nodes))
+    _check(what, deadline - began, LOWERING_SECONDS * nodes, LOWERING_SECONDS * nodes * (1 + COMPILING))
     lowered = program.lower(*args, **static)
-    _begin_others()
     marker = _marker(lowered)
     left, needed = deadline - clock.monotonic(), COMPILING * (clock.monotonic() - began)
     if marker is None or not marker.exists():
         _check(what, left, needed, needed)
     if not _ends_in_time(lowered.compile, left):
-        raise _not_compiled(what, left)
+        raise OutOfTimeError(f"{what} was left out: it was not compiled within the {left:.0f} s that were left")
     _compiled.add(key)
-    _mark(marker)
-
-
-def compile_soon(deadline: float, nodes: int, program: Any, *args: Any, **static: Any) -> None:  # noqa: ANN401
-    """Let a jitted function be compiled beside what else is done, where there is much more time than that takes.
-
-    It begins when the next program is lowered: so lowering, by which it is told how long that one takes, is not slowed
-    down. :func:`compile_in_time`, told the same, then waits for it.
-    """
-    key = _key(program, args, static)
-    if key in _compiled or key in _compiling or deadline - clock.monotonic() < PLENTY * _least_seconds(nodes):
-        return
-
-    def work() -> None:
-        # What goes wrong here goes wrong again where the program is needed, and is told there.
-        with suppress(Exception), jax.enable_x64(False):
-            lowered = program.lower(*args, **static)
-            lowered.compile()
-            _compiled.add(key)
-            _mark(_marker(lowered))
-
-    _compiling[key] = threading.Thread(target=work, name="compiler beside")
-
-
-def _begin_others() -> None:
-    for compiler in _compiling.values():
-        if compiler.ident is None:
-            compiler.start()
+    if marker is not None:
+        with suppress(OSError):  # without it, the next process expects to compile the program again
+            marker.touch()
 
 
 def _key(program: object, args: tuple[object, ...], static: dict[str, object]) -> object:
@@ -122,21 +85,6 @@ def _key(program: object, args: tuple[object, ...], static: dict[str, object]) -
     leaves, tree = cast("tuple[list[Any], object]", jax.tree.flatten((args, static)))
     shapes = (type(x) if isinstance(x, float) else (x.shape, x.dtype) if hasattr(x, "shape") else x for x in leaves)
     return (program, tree, *shapes)
-
-
-def _least_seconds(nodes: int) -> float:
-    """How long it takes to compile a program for a machine of so many nodes, about and at least."""
-    return LOWERING_SECONDS * nodes * (1 + COMPILING)
-
-
-def _not_compiled(what: str, left: float) -> OutOfTimeError:
-    return OutOfTimeError(f"{what} was left out: it was not compiled within the {left:.0f} s that were left")
-
-
-def _mark(marker: Path | None) -> None:
-    if marker is not None:
-        with suppress(OSError):  # without it, the next process expects to compile the program again
-            marker.touch()
 
 
 def _check(what: str, left: float, needed: float, told: float) -> None:

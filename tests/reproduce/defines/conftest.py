@@ -2,16 +2,13 @@ import pytest
 
 from fadiff.reproduce.defines import given_groups
 from fadiff.reproduce.defines.machines import cell
-from fadiff.search.exact import conditions, menus
+from fadiff.search.exact import menus
 
 
 @pytest.fixture(autouse=True, scope="package")
-def few_programs():
-    """Fewer starts and sizes of programs than a user's run has: quicker, and legal all the same."""
+def few_starts():
+    """Fewer starts than a user's run has: quicker, and legal all the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FADIFF_CACHE_DIR", "")
-        patch.setattr(conditions, "MOVE_WIDTHS", (192, 512))
-        patch.setattr(menus, "MOVES_PER_CALL", 192 * 32)
         patch.setattr(menus, "FURTHER_MAPPINGS", 1)
         patch.setattr(given_groups, "STARTS", 2)
         patch.setattr(given_groups, "POLISHES", 0)

@@ -34,17 +34,6 @@ GROUPS = [
 ]
 """Layers in groups that share all kinds of loops, some with tiles that are cut at the end."""
 
-MOVES, PAIRED_MOVES = 192, 96
-"""Moves of a row in the programs of all tests."""
-
-
-def task_of(workload, machine) -> Task:
-    """A task whose programs are as wide as those of all others, so that they are compiled once."""
-    task = Task(workload, machine)
-    assert all(task.widths[pairs] <= width for pairs, width in ((False, MOVES), (True, PAIRED_MOVES)))
-    task.widths = {False: MOVES, True: PAIRED_MOVES}
-    return task
-
 
 def conditions_in(task: Task, schedule: Schedule) -> dict[str, Condition]:
     """The condition of every MAC layer, in the workload's order."""

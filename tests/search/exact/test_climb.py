@@ -11,7 +11,8 @@ from fadiff.hardware import pack_machine
 from fadiff.schedule import rules
 from fadiff.schedule.arrays import unpack_mapping
 from fadiff.schedule.capacity import needs
-from fadiff.search.exact import climb as module
+from fadiff.search.exact import menus
+from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, moved, price
 from fadiff.search.exact.conditions import Room, Task
 from fadiff.search.exact.menus import (
@@ -23,12 +24,14 @@ from fadiff.search.exact.menus import (
     scattered,
     solve,
     start_from,
+    start_of,
+    started,
     starts_of,
 )
 from fadiff.search.exact.menus import alone as best_alone
 from fadiff.search.space import settle
 from oracle import schedules
-from search.exact.rows import GROUPS, conditions_in, drawn, priced, redrawn, task_of
+from search.exact.rows import GROUPS, conditions_in, drawn, priced, redrawn
 from search.exhaustive import every_mapping
 from search.networks import (
     EYERISS,
@@ -144,7 +147,7 @@ class Climbed:
 
     def __init__(self, name, one, random):
         self.schedule = at_dram(NETWORKS[name], GEMMINI, one)
-        self.task = task_of(self.schedule.workload, GEMMINI)
+        self.task = Task(self.schedule.workload, GEMMINI)
         found = conditions_in(self.task, self.schedule)
         conditions = {name: condition for name, condition in found.items() if name in one.layers}
         self.names, self.rows = [], []
@@ -233,14 +236,29 @@ def test_the_rows_of_a_call_do_not_touch_each_other(climbs):
         assert np.array_equal(alone, climb.found.factors[..., j])
 
 
-def test_a_climb_that_stops_early_goes_on_from_where_it_stopped(climbs, monkeypatch):
+def test_a_climb_is_the_same_in_small_parts(climbs, monkeypatch):
     climb = climbs[3]
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "ROUNDS", 2)
-        module.climb.clear_cache()
-        again = solve(climb.task, climb.rows, WEIGHTS, pairs=False)
-    module.climb.clear_cache()
-    assert all(np.array_equal(a, b) for a, b in zip(again, climb.found, strict=True))
+    for size in (1, 50):
+        monkeypatch.setattr(menus, "MAPPINGS_PER_CALL", size)
+        again = solve(climb.task, climb.rows[:6], WEIGHTS, pairs=size > 1)
+        monkeypatch.undo()
+        whole = solve(climb.task, climb.rows[:6], WEIGHTS, pairs=size > 1)
+        assert all(np.array_equal(a, b) for a, b in zip(again, whole, strict=True))
+
+
+def test_a_climb_sees_loops_where_none_is_sought():
+    """Alone such a mapping is priced as it is, and it stays where moves in reach are no better."""
+    schedule = drawn(Random(5), "conv_chain", SIMBA, group("a"))
+    task = Task(schedule.workload, SIMBA)
+    factors = np.array(schedule.mappings["a"].factors)
+    assert (factors[~task.sought] > 1).any()
+    rows = [Row(task.alone("a"), start_of(task, schedule.mappings["a"]), task.all_room)]
+    before, after = started(task, rows, WEIGHTS), solve(task, rows, WEIGHTS)
+    assert np.array_equal(before.price[0], after.price[0]) or after.price[0] < before.price[0]
+    at = replace(schedule, mappings={**schedule.mappings, "a": to_mapping(task, task.alone("a"), after, 0)})
+    told = Told(at)
+    assert after.energy_pj[0] == pytest.approx(told.energy_pj[0], rel=1e-5)
+    assert after.cycles[0] == pytest.approx(told.cycles[0], rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +316,7 @@ MISSED = {("gemm of 7 rows", "tight"): 1.001, ("gemm", "flat"): 1.05}
 def test_a_small_layer_reaches_the_optimum_of_all_its_mappings_or_is_known_to_miss_it(layer, chip):
     """Of all whole factors over the useful nodes, in all orders of the search."""
     machine, workload = CHIPS[chip], network(LAYERS[layer])
-    task = task_of(workload, machine)
+    task = Task(workload, machine)
     every = every_mapping(workload, machine, group("a"), "a", task.space.nodes, task.space.orders)
     best = int((every.energy_pj * every.cycles).argmin())
     weights = (1 / every.energy_pj[best], 1 / every.cycles[best])

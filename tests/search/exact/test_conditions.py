@@ -5,7 +5,7 @@ import pytest
 
 from fadiff.schedule import Group
 from fadiff.schedule.arrays import pack_schedule
-from fadiff.search.exact.conditions import Task, bucket
+from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.plans import Members
 from fadiff.workload import DIMS
 from search.exact.rows import GROUPS, conditions_in
@@ -178,7 +178,3 @@ def test_sums_have_no_moves(machine):
     (s,) = task.conditions(Group(("s",)), ({},))
     moves = np.stack(task.moves([s], pairs=False))[:, :, 0]
     assert (moves.T == [0, -1, -1, 1, 0, -1, 0]).all()
-
-
-def test_a_bucket_is_the_smallest_size_that_holds_a_count():
-    assert [bucket(count, (8, 32)) for count in (1, 8, 9, 32, 33)] == [8, 8, 32, 32, 33]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fadiff.schedule import Group
+from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.every import LARGEST_TILE, coverings, every_mapping
 from fadiff.search.exact.menus import size_of, weighed
-from search.exact.rows import task_of
 from search.exhaustive import all_nodes
 from search.exhaustive import every_mapping as oracle
 from search.networks import GEMMINI, mac, network, sized
@@ -18,7 +18,7 @@ WEIGHTS = (1.0, 100.0)
 @pytest.mark.parametrize("shape", ["N4 K4 C4", "K3 C2 P5 R3", "G4 P5 R3"])
 def test_the_best_mapping_of_a_small_layer_is_among_them(shape):
     workload = network(mac("a", shape))
-    task = task_of(workload, MACHINE)
+    task = Task(workload, MACHINE)
     menu = every_mapping(task, task.alone("a"), WEIGHTS)
     assert menu is not None
     best = oracle(workload, MACHINE, Group(("a",)), "a", all_nodes(MACHINE)).best(WEIGHTS)
@@ -26,7 +26,7 @@ def test_the_best_mapping_of_a_small_layer_is_among_them(shape):
 
 
 def test_none_is_dearer_and_larger_than_another():
-    task = task_of(network(mac("a", "N4 K4 C4")), MACHINE)
+    task = Task(network(mac("a", "N4 K4 C4")), MACHINE)
     menu = every_mapping(task, task.alone("a"), WEIGHTS)
     assert menu is not None
     assert size_of(menu) > 1
@@ -37,7 +37,7 @@ def test_none_is_dearer_and_larger_than_another():
 
 
 def test_large_layers_are_left_to_climbs():
-    task = task_of(network(mac("a", f"N{LARGEST_TILE} K2")), MACHINE)
+    task = Task(network(mac("a", f"N{LARGEST_TILE} K2")), MACHINE)
     assert every_mapping(task, task.alone("a"), WEIGHTS) is None
 
 

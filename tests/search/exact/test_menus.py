@@ -31,7 +31,7 @@ from fadiff.search.exact.menus import (
 from fadiff.search.exact.plans import Members
 from fadiff.search.objective import EDP
 from fadiff.search.space import settle
-from search.exact.rows import GROUPS, conditions_in, task_of
+from search.exact.rows import GROUPS, conditions_in
 from search.networks import GEMMINI, MACHINES, NETWORKS, at_dram, sized
 
 
@@ -68,7 +68,7 @@ def test_pinned_weights_are_all_at_home():
 
 
 def test_layers_alone_get_the_best_of_many_climbs_and_a_second_where_climbs_end_at_different_prices():
-    task = task_of(NETWORKS["separable"], GEMMINI)
+    task = Task(NETWORKS["separable"], GEMMINI)
     weights = EDP.weights(evaluate(greedy(task.workload, GEMMINI)))
     menus = alone(task, [task.alone("dw"), task.alone("pw")], weights, seed=0, starts=8)
     assert {size_of(menu) for menu in menus.values()} == {1, 2}
@@ -80,7 +80,7 @@ def test_layers_alone_get_the_best_of_many_climbs_and_a_second_where_climbs_end_
 
 
 def test_where_not_even_a_full_array_fits_one_lane_does():
-    task = task_of(NETWORKS["conv_chain"], sized(GEMMINI, scratchpad=2, accumulator=4))
+    task = Task(NETWORKS["conv_chain"], sized(GEMMINI, scratchpad=2, accumulator=4))
     condition = task.alone("b")
     full = solve(task, [Row(condition, full_array(task, condition), task.all_room)], (1.0, 1.0), pairs=False)
     assert np.isinf(full.price).all()
@@ -90,7 +90,7 @@ def test_where_not_even_a_full_array_fits_one_lane_does():
 
 
 def test_mappings_in_a_group_trade_room_for_price():
-    task = task_of(NETWORKS["conv_chain"], GEMMINI)
+    task = Task(NETWORKS["conv_chain"], GEMMINI)
     weights = EDP.weights(evaluate(greedy(task.workload, GEMMINI)))
     conditions = Members(task, tuple("abc")).nearest_plan(np.zeros(4)).conditions
     usable = task.all_room.running[0]
@@ -103,7 +103,7 @@ def test_mappings_in_a_group_trade_room_for_price():
 
 
 def test_only_layers_with_a_start_climb():
-    task = task_of(NETWORKS["conv_chain"], GEMMINI)
+    task = Task(NETWORKS["conv_chain"], GEMMINI)
     a = task.alone("a")
     assert climbed_from(task, {}, (1.0, 1.0)) == {}
     found = climbed_from(task, {a: [outermost(task), full_array(task, a)]}, (1.0, 1.0))
@@ -114,7 +114,7 @@ def test_only_layers_with_a_start_climb():
 
 
 def test_pairs_take_on_every_mapping_of_a_menu():
-    task = task_of(NETWORKS["separable"], GEMMINI)
+    task = Task(NETWORKS["separable"], GEMMINI)
     weights = EDP.weights(evaluate(greedy(task.workload, GEMMINI)))
     menus = alone(task, [task.alone("dw"), task.alone("pw")], weights, seed=0, starts=4)
     starts = {condition: starts_of(menu) for condition, menu in menus.items()}
@@ -124,7 +124,7 @@ def test_pairs_take_on_every_mapping_of_a_menu():
 
 
 def test_a_menu_can_be_taken_apart_and_joined():
-    task = task_of(NETWORKS["separable"], GEMMINI)
+    task = Task(NETWORKS["separable"], GEMMINI)
     condition = task.alone("dw")
     menu = alone(task, [condition], (1.0, 1.0), seed=0, starts=4)[condition]
     again = join([subset(menu, slice(0, 1)), subset(menu, np.array([1]))])
@@ -135,7 +135,7 @@ def test_a_menu_can_be_taken_apart_and_joined():
 
 
 def test_climbs_end_when_the_time_is_over():
-    task = task_of(NETWORKS["separable"], GEMMINI)
+    task = Task(NETWORKS["separable"], GEMMINI)
     task.deadline = 0.0
     with pytest.raises(OutOfTimeError):
         solve(task, [Row(task.alone("dw"), outermost(task), task.all_room)], (1.0, 1.0), pairs=False)

@@ -19,7 +19,6 @@ from fadiff.search.exact.plans import plans
 from fadiff.search.objective import EDP, STATED
 from fadiff.search.solver.network_bound import prove
 from search.clock import Clock
-from search.exact.rows import task_of
 from search.exhaustive import least_edp
 from search.networks import FLAT, GEMMINI, PLAIN, add, mac, network, sized
 
@@ -60,7 +59,7 @@ def exact(fuse=True, polished=True, starts=16):
     """The exact search as a method, with parts left out."""
 
     def method(workload, machine, settings, incumbent):
-        steps = ExactSearch(task_of(workload, machine), settings, incumbent)
+        steps = ExactSearch(Task(workload, machine), settings, incumbent)
         yield from steps.map(starts, polished=polished)
         if fuse:
             steps.enumerate_plans()
@@ -154,7 +153,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path):
 
 def test_a_search_whose_time_is_over_stops_at_once():
     def method(workload, machine, settings, incumbent):
-        task = task_of(workload, machine)
+        task = Task(workload, machine)
         task.deadline = settings.deadline
         yield from ExactSearch(task, settings, incumbent).map(4, polished=False)
 
@@ -165,7 +164,7 @@ def test_a_search_whose_time_is_over_stops_at_once():
 
 def test_hints_are_climbed_from_and_remembered():
     def method(workload, machine, settings, incumbent):
-        steps = ExactSearch(task_of(workload, machine), settings, incumbent)
+        steps = ExactSearch(Task(workload, machine), settings, incumbent)
         yield from steps.map(1, polished=False)
         known = dict(steps.menus)
         steps.take_hints(steps.known_starts())
@@ -258,7 +257,7 @@ def test_plans_are_listed_for_half_of_the_time_that_is_left(monkeypatch):
     monkeypatch.setattr(method, "plans", slowly)
     for module in (method, driver):
         monkeypatch.setattr(module, "clock", clock)
-    task = task_of(NETWORKS["block"], CHIPS["small"])
+    task = Task(NETWORKS["block"], CHIPS["small"])
     steps = ExactSearch(task, Settings(deadline=clock.now + 2 * 3), Incumbent(EDP))
     with pytest.raises(OutOfTimeError, match="large groups were left out"):
         steps.enumerate_plans()

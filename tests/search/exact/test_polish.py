@@ -8,11 +8,12 @@ from fadiff.schedule import Group
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.exact.assemble import fill, polish, to_schedule
+from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.cuts import Cuts
 from fadiff.search.exact.menus import grouped, size_of
 from fadiff.search.exact.plans import alone, plans
 from fadiff.search.objective import EDP
-from search.exact.rows import rough_menus, task_of
+from search.exact.rows import rough_menus
 from search.networks import GEMMINI, NETWORKS, add, group, network, sized
 
 
@@ -32,7 +33,7 @@ def assert_better_and_legal(task, before, weights):
 def test_polishing_a_rough_cut_makes_it_better_and_keeps_it_legal():
     ratios, random = [], np.random.default_rng(0)
     for workload in NETWORKS.values():
-        task = task_of(workload, sized(GEMMINI, scratchpad=200, accumulator=16))
+        task = Task(workload, sized(GEMMINI, scratchpad=200, accumulator=16))
         weights = EDP.weights(evaluate(greedy(workload, task.machine)))
         every = [*(alone(task, name) for name in workload.topological), *list(plans(task))[::5]]
         before = Cuts(task, every).cut(rough_menus(task, every, random), weights).groups
@@ -60,7 +61,7 @@ GROUPS = [
 )
 def test_polishing_a_group_keeps_within_what_its_layers_have_together(name, one, scratchpad, accumulator):
     workload, machine = NETWORKS[name], sized(GEMMINI, scratchpad=scratchpad, accumulator=accumulator)
-    task = task_of(workload, machine)
+    task = Task(workload, machine)
     weights = EDP.weights(evaluate(greedy(workload, machine)))
     (plan,) = (plan for plan in plans(task) if plan.group == one)
     every = [plan, *(alone(task, n) for n in workload.topological if n not in one.layers)]
@@ -73,7 +74,7 @@ def test_polishing_a_group_keeps_within_what_its_layers_have_together(name, one,
 
 def test_polishing_twice_changes_nothing_more():
     workload, machine = NETWORKS["residual"], sized(GEMMINI, scratchpad=200)
-    task = task_of(workload, machine)
+    task = Task(workload, machine)
     weights = EDP.weights(evaluate(greedy(workload, machine)))
     every = [alone(task, name) for name in workload.topological]
     groups = Cuts(task, every).cut(rough_menus(task, every, np.random.default_rng(0)), weights).groups
@@ -82,7 +83,7 @@ def test_polishing_twice_changes_nothing_more():
 
 
 def test_sums_have_nothing_to_polish():
-    task = task_of(network(add("a", "K4 P4", None, None)), GEMMINI)
+    task = Task(network(add("a", "K4 P4", None, None)), GEMMINI)
     plan = alone(task, "a")
     menus = rough_menus(task, [plan], np.random.default_rng(0))
     groups = [fill(task, plan, menus, (1.0, 1.0), np.inf)]

@@ -1,17 +1,13 @@
-"""Exact coordinate moves on many mappings at once: steepest descent over factors and loop orders.
+"""Exact coordinate moves on many mappings at once: what factors and loop orders become, and what that costs.
 
 A *row* is one layer under one condition (its place in a group, and the room it has in every memory) with one starting
-mapping. All moves of all rows are priced in one call of the cost model, the best legal one of each row is taken, and
-this repeats under one compiled loop until no row improves.
+mapping. All moves of many rows are priced in one call of the cost model.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fadiff.cost.model import layer_costs
@@ -25,15 +21,13 @@ from fadiff.search.space import rank_table, settle
 
 if TYPE_CHECKING:
     from jax import Array
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Float, Int
 
     from fadiff.hardware import MachineArrays, Structure
     from fadiff.search.objective import Charges
 
 Orders = tuple[tuple[str, ...], ...]
 """By memory: the loop orders to choose among."""
-ROUNDS = 8
-"""Rounds of one call: then rows that still move can be gathered."""
 
 
 class Rows(NamedTuple):
@@ -162,7 +156,7 @@ def moved(factors: Array, order: Array, moves: Moves, tile: Array) -> tuple[Arra
     dims, nodes = xp.arange(8)[:, None, None], xp.arange(factors.shape[0])[:, None, None]
     if xp is not np or factors.shape[2] > 1:
         here = (moves.dim == dims)[None]
-        return settle(xp.where(here, _stepped(factors, moves, nodes[..., None]), factors), tile), turned
+        return settle(xp.where(here, stepped(factors, moves, nodes[..., None]), factors), tile), turned
     # A move changes one dim: in NumPy an eighth of the work, where a compiler would have saved the rest.
     return _with_dim(factors, moves.dim, _dim_moved(factors, moves, tile)[1]), turned
 
@@ -197,7 +191,7 @@ def _dim_moved(factors: Array, moves: Moves, tile: Array) -> tuple[Array, Array]
     xp = namespace(factors)
     rows, nodes = xp.arange(factors.shape[-1]), xp.arange(factors.shape[0])[:, None, None]
     before = factors[:, moves.dim, 0, rows]
-    return before, settle(_stepped(before, moves, nodes), tile[moves.dim, 0, rows])
+    return before, settle(stepped(before, moves, nodes), tile[moves.dim, 0, rows])
 
 
 def _with_dim(factors: Array, dim: Array, mine: Array) -> Array:
@@ -207,7 +201,7 @@ def _with_dim(factors: Array, dim: Array, mine: Array) -> Array:
     return cast("Array", found)
 
 
-def _stepped(factors: Array, moves: Moves, nodes: Array) -> Array:
+def stepped(factors: Array, moves: Moves, nodes: Array) -> Array:
     """Factors ``[nodes, ..., moves, rows]`` after what each move does at its nodes."""
     xp = namespace(factors)
     grown = xp.maximum(1, xp.floor(factors * moves.ratio + moves.more))
@@ -224,55 +218,3 @@ def best_of(tried: Mapped) -> Mapped:
         return xp.take_along_axis(values, chosen[(None,) * (values.ndim - 1)], axis=values.ndim - 2)[..., 0, :]
 
     return Mapped(*map(take, tried))
-
-
-class _Climb(NamedTuple):
-    mapped: Mapped
-    moving: Bool[Array, " rows"]
-    """Whether the last round moved the row."""
-    rounds: Array
-
-
-@partial(jax.jit, static_argnames=("structure", "orders", "pairs", "alone", "charges"))
-def climb(
-    structure: Structure,
-    orders: Orders,
-    rows: Rows,
-    start: Float[Array, "nodes 8 rows"],
-    start_order: Int[Array, "memories rows"],
-    moves: Moves,
-    machine: MachineArrays,
-    *,
-    pairs: bool,
-    alone: bool,
-    charges: Charges = (),
-) -> tuple[Mapped, Bool[Array, " rows"]]:
-    """Take the best move of every row (the best two with `pairs`) until none improves, or the rounds are over.
-
-    With `alone` no row shares loops. One of the moves must change nothing, so that the first round prices the start
-    itself. Returns the mappings and which rows could go on.
-    """
-
-    def unfinished(state: _Climb) -> Array:
-        return state.moving.any() & (state.rounds < ROUNDS)
-
-    def advance(state: _Climb) -> _Climb:
-        tried = state.mapped.factors[:, :, None], state.mapped.order[:, None]
-        for chosen in np.triu_indices(moves.dim.shape[0]) if pairs else (slice(None),):
-            tried = moved(*tried, Moves(*(part[chosen] for part in moves)), rows.fusion.tile[:, None])
-        best = best_of(price(structure, orders, rows, *tried, machine, alone=alone, charges=charges))
-        improves = best.price < state.mapped.price * (1 - 1e-6)
-        kept = Mapped(*(jnp.where(improves, new, old) for new, old in zip(best, state.mapped, strict=True)))
-        # The first round prices the start: where that is the best, there is nothing left to do.
-        changed = (best.factors != state.mapped.factors).any(axis=(0, 1)) | (best.order != state.mapped.order).any(
-            axis=0
-        )
-        return _Climb(kept, improves & changed, state.rounds + 1)
-
-    count, memories = start.shape[-1], len(structure.memories) - 1
-    nothing = jnp.full(count, jnp.inf, dtype=start.dtype)
-    none = jnp.zeros((memories, count), dtype=start.dtype)
-    unpriced = Mapped(settle(start, rows.fusion.tile), start_order, nothing, nothing, nothing, none, none, none)
-    begin = _Climb(unpriced, jnp.ones(count, dtype=bool), jnp.array(0))
-    final = jax.lax.while_loop(unfinished, advance, begin)
-    return final.mapped, final.moving

@@ -12,7 +12,6 @@ from functools import cache, cached_property, lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import jax
 import numpy as np
 
 from fadiff.hardware import MachineArrays, pack_machine
@@ -20,10 +19,11 @@ from fadiff.schedule import Group
 from fadiff.schedule.arrays import Fusion, LayerArrays, pack_layers
 from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.tiling import shared_dim
-from fadiff.search.driver import Pace, Settings
+from fadiff.search.driver import Settings
 from fadiff.search.exact.climb import Moves, Rows
 from fadiff.search.restrictions import Restrictions
 from fadiff.search.space import Space, looped_structure, prime_powers, useful_structure
+from fadiff.search.trees import each
 from fadiff.workload import DIMS, Layer, Workload
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ STRETCHES = (1.5, 1.25, 0.8, 0.67)
 """A factor may change by so much in one step, rounded down, and the first memory's makes up for it."""
 FEW_NODES = 4
 """Up to so many useful nodes of a dim, factors move between any two of them."""
-MOVE_WIDTHS = (96, *range(192, 2048, 64))
-"""Moves of a row in one compiled program: few widths, so that networks of similar size share programs."""
 
 
 class Condition(NamedTuple):
@@ -105,13 +103,13 @@ class Task:
         self.space = self.restrictions.space
         self.structure = useful_structure(workload, machine, self.space)
         self.looped_structure = looped_structure(workload, machine)
+        self.sought = np.array([[node in self.space.nodes[dim] for dim in DIMS] for node in range(len(machine.nodes))])
+        """``[nodes, 8]`` where factors are sought."""
         self.deadline = deadline
         """When to give up, on the clock of `fadiff.search.clock`."""
-        self.pace = {False: Pace(), True: Pace()}
-        """Of the calls that climb by moves, and by pairs of them."""
         self.dtype = dtype
-        self.layers: LayerArrays = jax.tree.map(self._array, pack_layers(workload))
-        self.numbers: MachineArrays = jax.tree.map(self._array, pack_machine(machine))
+        self.layers: LayerArrays = each(self._array, pack_layers(workload))
+        self.numbers: MachineArrays = each(self._array, pack_machine(machine))
         self.number = {layer.name: i for i, layer in enumerate(workload.layers)}
         # Of layers that are the same to the model the first stands for all.
         alike = [(x.kind, x.dims, x.stride, x.dilation, x.stored, x.repeat, len(x.inputs)) for x in workload.layers]
@@ -154,8 +152,8 @@ class Task:
 
     @cached_property
     def widths(self) -> dict[bool, int]:
-        """Moves of a row, likewise: one width for all layers."""
-        return {pairs: bucket(1 + max(map(len, rows.values())), MOVE_WIDTHS) for pairs, rows in self.steps.items()}
+        """Moves of a row, likewise, with one that changes nothing: one width for all layers."""
+        return {pairs: 1 + max(map(len, rows.values())) for pairs, rows in self.steps.items()}
 
     def conditions(self, group: Group, tiles: Sequence[MappingOf[str, int]]) -> tuple[Condition, ...]:
         """The condition of each layer of a group, given the tiles of the dims it shares."""
@@ -234,17 +232,12 @@ class Task:
         return cast("Array", np.asarray(values, dtype=self.dtype, order="C"))
 
     def moves(self, conditions: Sequence[Condition], *, pairs: bool) -> Moves:
-        """The moves of each row, padded with moves that change nothing: at least one, and to one of a few widths."""
+        """The moves of each row, padded with moves that change nothing: at least one."""
         table = np.tile(np.array(NO_MOVE)[:, None, None], (1, self.widths[pairs], len(conditions)))
         for i, condition in enumerate(conditions):
             mine = self.steps[pairs][condition.layer]
             table[:, : len(mine), i] = mine.T
         return as_moves(table)
-
-
-def bucket(count: int, sizes: Sequence[int]) -> int:
-    """The smallest size that holds `count` (or `count` itself beyond the last)."""
-    return next((size for size in sizes if size >= count), count)
 
 
 Step = tuple[int, int, int, float, int, int, int]
@@ -267,12 +260,12 @@ def _steps(layer: Layer, machine: Machine, space: Space, pairs: bool) -> Float[n
     if not layer.is_mac:
         return np.zeros((0, 7))
     axes, long = machine.structure.axes, [d for d, size in enumerate(layer.dims) if size > 1]
-    steps = [_steps_of_dim(d, layer.dims[d], space.nodes[DIMS[d]], axes, pairs) for d in long]
+    steps = [steps_of_dim(d, layer.dims[d], space.nodes[DIMS[d]], axes, pairs) for d in long]
     return np.concatenate([*steps, np.array(order_moves(space)).reshape(-1, 7)])
 
 
 @lru_cache(4096)
-def _steps_of_dim(
+def steps_of_dim(
     d: int, size: int, nodes: tuple[int, ...], axes: tuple[int, ...], pairs: bool
 ) -> Float[np.ndarray, "moves 7"]:
     """The moves of a layer's factors of one dim."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import jax
 import numpy as np
 
 from fadiff.search.exact.climb import price
-from fadiff.search.exact.menus import Menu, distinct, size_of, subset, weighed
+from fadiff.search.exact.menus import Menu, distinct, size_of, some, subset, weighed
+from fadiff.search.trees import each
 
 if TYPE_CHECKING:
     from jax import Array
@@ -100,16 +101,13 @@ def recalled(learned: Learned, task: Task, conditions: Sequence[Condition], weig
     menus = [learned.menus[condition] for condition in known]
     sizes = [size_of(menu) for menu in menus]
     rows = task.rows(known, [task.all_room] * len(known), weights)
-    each = np.repeat(np.arange(len(known)), sizes)
+    owners = np.repeat(np.arange(len(known)), sizes)
     tried = [np.concatenate(parts, axis=-1) for parts in zip(*((m.factors, m.order) for m in menus), strict=True)]
-
-    def of_each(values: Array) -> Array:
-        return values[..., each]
 
     found = price(
         task.structure,
         task.space.orders,
-        jax.tree.map(of_each, rows),
+        each(partial(some, owners), rows),
         cast("Array", tried[0].astype(task.dtype)),
         cast("Array", tried[1].astype(np.int32)),
         task.numbers,

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import jax
 import numpy as np
 
-from fadiff.search.exact.climb import Mapped, Rows, climb, price
+from fadiff.search import clock
+from fadiff.search.driver import OutOfTimeError
+from fadiff.search.exact.climb import Mapped, Rows, best_of, price
 from fadiff.search.exact.conditions import Condition, Room, Task
-from fadiff.search.programs import compile_in_time, compile_soon
+from fadiff.search.exact.neighbours import Neighbours, neighbours, side_by_side
+from fadiff.search.freed_memory import keep_freed_memory
 from fadiff.search.restrictions import project
 from fadiff.search.space import divisors, prime_factors, settle
+from fadiff.search.trees import each
 from fadiff.workload import DIMS
 from fadiff.workload.layer import RELEVANT
 
 if TYPE_CHECKING:
     from jax import Array
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Float, Int
 
     from fadiff.hardware import MachineArrays
     from fadiff.schedule import Mapping, Schedule
     from fadiff.search.objective import Weights
 
-MOVES_PER_CALL, PAIRS_PER_CALL = 192 * 256, 2**17
-"""Moves, or pairs of moves, of all rows of one compiled call: one size for a task, programs take long to compile."""
+MAPPINGS_PER_CALL = 2**14
+"""Mappings that are priced at once: arrays that stay in the cache."""
+LEAST_GAIN = 1e-6
+"""A climb ends where no move lowers the price by more than this share of it."""
 THRIFT = 0.4
 """Each further mapping of a condition may take this share of the room that the one before took."""
 FURTHER_MAPPINGS = 3
@@ -130,6 +135,11 @@ def starts_in(task: Task, schedule: Schedule) -> Hints:
     return found
 
 
+def some(index: Sequence[int] | Int[np.ndarray, " some"], values: Array) -> Array:
+    """Those rows of an array."""
+    return values[..., index]
+
+
 def stacked(task: Task, rows: Sequence[Row], weights: Weights) -> tuple[Rows, Start]:
     """Rows as arrays: their conditions in their rooms, and their starts, side by side along the last axis."""
     start = Start(*(np.stack(parts, axis=-1) for parts in zip(*(row.start for row in rows), strict=True)))
@@ -166,68 +176,65 @@ def _nearest(own: str, running: set[str], orders: tuple[str, ...]) -> int:
 
 
 def solve(task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool = False) -> Menu:
-    """Climb from every row; mappings in the order of rows, of infinite price where nothing fits.
+    """Climb from every row by the best move, or the best two, until none helps; mappings in the order of rows, of
+    infinite price where nothing fits.
 
-    Raises :class:`~fadiff.search.driver.OutOfTimeError` where the next chunk would end after the task's deadline. Rows
-    finish after different numbers of rounds: after a few, those that still move are gathered into fuller chunks.
+    Raises :class:`~fadiff.search.driver.OutOfTimeError` at the task's deadline.
     """
-    left, current, found = list(range(len(rows))), list(rows), dict[int, Menu]()
-    chunk = _at_once(task, pairs=pairs)
-    while left:
-        moving: list[int] = []
-        for at in range(0, len(left), chunk):
-            numbers = left[at : at + chunk]
-            menu, unfinished = _solve_chunk(task, [current[i] for i in numbers], chunk, weights, pairs=pairs)
-            for j, i in enumerate(numbers):
-                if unfinished[j]:
-                    current[i] = current[i]._replace(start=start_from(menu, j))
-                    moving.append(i)
-                else:
-                    found[i] = subset(menu, [j])
-        left = moving
-    return join([found[i] for i in range(len(rows))])
-
-
-def _solve_chunk(
-    task: Task, rows: Sequence[Row], size: int, weights: Weights, *, pairs: bool
-) -> tuple[Menu, Bool[np.ndarray, " rows"]]:
-    """One compiled call, and which rows still moved at its end; missing rows repeat the last."""
-    told, how = _call(task, [*rows, *([rows[-1]] * (size - len(rows)))], weights, pairs=pairs)
-    compile_in_time("polishing" if pairs else "climbing", task.deadline, len(task.machine.nodes), climb, *told, **how)
-    with task.pace[pairs].work(task.deadline):
-        found: tuple[Menu, Bool[np.ndarray, " rows"]] = jax.device_get(climb(*told, **how))
+    keep_freed_memory()
+    packed, start = stacked(task, rows, weights)
+    factors = np.asarray(settle(cast("Array", start.factors.astype(task.dtype)), packed.fusion.tile))
+    # Whoever proposes a mapping may have put loops where none is sought.
+    astray = bool((factors[~task.sought] > 1).any())
+    pricing = partial(
+        price,
+        task.looped_structure if astray else task.structure,
+        task.space.orders,
+        machine=task.numbers,
+        charges=task.charges,
+    )
+    unpriced = [np.full_like(packed.energy_weight, np.inf) for _ in range(3)]
+    empty = [np.zeros_like(packed.running_room) for _ in range(3)]
+    best = Menu(factors, start.order.astype(np.int32), *unpriced, *empty)
+    left = np.arange(len(rows))
+    while left.size:
+        tried = list[Menu]()
+        owners = list[int]()
+        for mine, around in _blocks(task, rows, best, left.tolist(), pairs=pairs):
+            if clock.monotonic() > task.deadline:
+                raise OutOfTimeError
+            here, single = each(partial(some, mine), packed), not any(rows[i].condition.grouped for i in mine)
+            tried.append(best_of(pricing(here, *around, alone=single)))
+            owners += mine
+        found = join(tried)
+        # Of what is left of each row, the cheapest comes first.
+        first = np.lexsort((found.price, owners))
+        taken = subset(found, first[np.unique(np.array(owners)[first], return_index=True)[1]])
+        better = taken.price < best.price[left] * (1 - LEAST_GAIN)
+        left = left[better]
+        for old, new in zip(best, taken, strict=True):
+            old[..., left] = new[..., better]
     # Costs and bytes of many layers are added up in 64 bits.
-    wide = (values.astype(np.float64) if values.dtype == np.float32 else values for values in found[0])
-    return subset(Menu(*wide), slice(len(rows))), found[1][: len(rows)]
+    return Menu(*(values.astype(np.float64) if values.dtype == np.float32 else values for values in best))
 
 
-def _call(
-    task: Task, rows: Sequence[Row], weights: Weights, *, pairs: bool
-) -> tuple[tuple[object, ...], dict[str, object]]:
-    """What :func:`~fadiff.search.exact.climb.climb` is told of rows."""
-    packed, (factors, order) = stacked(task, rows, weights)
-    moves = task.moves([row.condition for row in rows], pairs=pairs)
-    tried = packed, factors.astype(np.float32), order.astype(np.int32), moves, task.numbers
-    how: dict[str, object] = {"pairs": pairs, "alone": task.fusing is None, "charges": task.charges}
-    return (task.structure, task.space.orders, *tried), how
-
-
-def compile_pairs(task: Task, conditions: Sequence[Condition], weights: Weights) -> None:
-    """Begin to compile climbs by pairs of moves from such conditions, beside what else is done."""
-    mapped = [
-        Row(condition, outermost(task), task.all_room) for condition in conditions if task.layer(condition).is_mac
-    ]
-    if not mapped:
-        return
-    rows = mapped[:1] * _at_once(task, pairs=True)
-    told, how = _call(task, rows, weights, pairs=True)
-    compile_soon(task.deadline, len(task.machine.nodes), climb, *told, **how)
-
-
-def _at_once(task: Task, *, pairs: bool) -> int:
-    """Rows of one call."""
-    width = task.widths[pairs]
-    return max(1, 2 * PAIRS_PER_CALL // width**2 if pairs else MOVES_PER_CALL // width)
+def _blocks(
+    task: Task, rows: Sequence[Row], best: Menu, left: Sequence[int], *, pairs: bool
+) -> Iterator[tuple[list[int], tuple[Array, Array]]]:
+    """Neighbours of the best mappings of rows, so many at a time that fit in a processor's cache: rows by number, and
+    their mappings ``[nodes, 8, mappings, rows]`` in orders. Those of one row may come in several parts."""
+    parts, most = list[tuple[int, Neighbours]](), 0
+    for i in left:
+        every = neighbours(task, rows[i].condition, best.factors[..., i], best.order[..., i], pairs=pairs)
+        for at in range(0, every.order.shape[1], MAPPINGS_PER_CALL):
+            part = Neighbours(*(values[..., at : at + MAPPINGS_PER_CALL] for values in every))
+            size = part.order.shape[1]
+            if parts and (len(parts) + 1) * max(most, size) > MAPPINGS_PER_CALL:
+                yield [row for row, _ in parts], side_by_side([part for _, part in parts])
+                parts, most = [], 0
+            parts.append((i, part))
+            most = max(most, size)
+    yield [row for row, _ in parts], side_by_side([part for _, part in parts])
 
 
 def outermost(task: Task) -> Start:

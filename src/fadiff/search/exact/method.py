@@ -39,7 +39,6 @@ from fadiff.search.exact.menus import (
     best_few,
     cheapest,
     climbed_from,
-    compile_pairs,
     distinct,
     distinct_starts,
     grouped,
@@ -160,10 +159,6 @@ class ExactSearch:
             found = {condition: starts_of(menu) for condition, menu in self.menus.items()}
             self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
             yield from self._cut("map")
-
-    def prepare_polish(self) -> None:
-        """Begin to compile what polishing takes, beside the other steps."""
-        compile_pairs(self.task, conditions_of(self.singles), self.weights)
 
     def resume(self, schedules: Sequence[Schedule]) -> Steps:
         """Climb from the mappings of schedules that somebody had, and take up their groups with these mappings."""

@@ -1,7 +1,6 @@
 """What becomes of a finished schedule: climbs from its own mappings, also on another machine.
 
-Moves and prices are those of :mod:`fadiff.search.exact`, in NumPy and 64 bits. Near an optimum most layers stop
-after a round or two, and compiling the search's own program would take longer than all of them together.
+Moves and prices are those of :mod:`fadiff.search.exact`, in 64 bits.
 """
 
 from __future__ import annotations
