@@ -30,6 +30,8 @@ NEAR = 1e-3
 """A choice of mappings is good enough if none can be cheaper by more than this share."""
 MOST_COMBINATIONS = 2**14
 """Combinations of mappings up to which all are tried."""
+COMBINATIONS_AT_ONCE = 256
+"""How many of them are tried at once, the cheapest first."""
 MOST_SUMS = 512
 """Sums of kept bytes that are told apart while the mappings of a group are combined."""
 SLACK_BYTES = 1e-6
@@ -86,15 +88,28 @@ def peaks(task: Task, plan: Plan, running: Bytes, kept: Bytes, waiting: Bytes) -
     return peaks
 
 
-def _cheapest_of_all(task: Task, plan: Plan, menus: Sequence[Menu], prices: Prices) -> Choice | None:
-    """The cheapest mappings that fit together, of all combinations."""
-    every = np.indices([price.size for price in prices]).reshape(len(prices), -1)
-    taken = [(m.running[:, i], m.kept[:, i], m.waiting[:, i]) for m, i in zip(menus, every, strict=True)]
-    held = peaks(task, plan, *(np.stack(part, axis=1) for part in zip(*taken, strict=True)))
-    fit = (held <= np.array(task.all_room.running)[:, None, None] + SLACK_BYTES).all(axis=(0, 1))
-    total = sum((price[i] for price, i in zip(prices, every, strict=True)), np.where(fit, 0.0, np.inf))
-    best = int(total.argmin())
-    return every[:, best] if np.isfinite(total[best]) else None
+def _may_fit(task: Task, plan: Plan, menus: Sequence[Menu]) -> bool:
+    """Whether a group fits if each layer takes the least of everything that any of its mappings does."""
+    least = [((m.running - m.kept).min(axis=1), m.kept.min(axis=1), m.waiting.min(axis=1)) for m in menus]
+    more, kept, waiting = (np.stack(part, axis=1) for part in zip(*least, strict=True))
+    return bool((_excess(task, plan, more + kept, kept, waiting) <= SLACK_BYTES).all())
+
+
+def _cheapest_of_all(task: Task, plan: Plan, menus: Sequence[Menu], prices: Prices, worth: float) -> Choice | None:
+    """The cheapest mappings that fit together, of all combinations below `worth`: the first that fits."""
+    total = np.zeros(1)
+    for price in prices:
+        total = (total[:, None] + price).ravel()
+    below = np.flatnonzero(total < worth)
+    ranked = below[np.argsort(total[below], kind="stable")]
+    for at in range(0, ranked.size, COMBINATIONS_AT_ONCE):
+        some = np.unravel_index(ranked[at : at + COMBINATIONS_AT_ONCE], [price.size for price in prices])
+        taken = [(m.running[:, i], m.kept[:, i], m.waiting[:, i]) for m, i in zip(menus, some, strict=True)]
+        held = peaks(task, plan, *(np.stack(part, axis=1) for part in zip(*taken, strict=True)))
+        fit = (held <= np.array(task.all_room.running)[:, None, None] + SLACK_BYTES).all(axis=(0, 1))
+        if fit.any():
+            return np.array(some)[:, fit.argmax()]
+    return None
 
 
 def _cheapest_fitting(task: Task, plan: Plan, menus: Sequence[Menu], prices: Prices, worth: float) -> Choice | None:
@@ -104,16 +119,21 @@ def _cheapest_fitting(task: Task, plan: Plan, menus: Sequence[Menu], prices: Pri
     mapping that keeps most there is left out, until all fit.
     """
     if len(menus) <= 2:
-        return _cheapest_of_all(task, plan, menus, prices)
+        return _cheapest_of_all(task, plan, menus, prices, worth)
+    if not _may_fit(task, plan, menus):
+        return None
     left = [price.copy() for price in prices]
     while (chosen := _where_fused(task, plan, menus, left, worth)) is not None:
+        # Without more mappings it does not become cheaper.
+        if sum(float(price[i]) for price, i in zip(left, chosen, strict=True)) * (1 - NEAR) >= worth:
+            return None
         taken = [(m.running[:, i], m.kept[:, i], m.waiting[:, i]) for m, i in zip(menus, chosen, strict=True)]
         running, kept, waiting = (np.stack(part, axis=1) for part in zip(*taken, strict=True))
         excess = _excess(task, plan, running, kept, waiting)
         if (excess <= SLACK_BYTES).all():
             return chosen
         if prod(price.size for price in prices) <= MOST_COMBINATIONS:
-            return _cheapest_of_all(task, plan, menus, prices)
+            return _cheapest_of_all(task, plan, menus, prices, worth)
         layer = int(kept[excess.argmax()].argmax())
         left[layer][chosen[layer]] = np.inf
     return None

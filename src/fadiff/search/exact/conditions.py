@@ -186,15 +186,18 @@ class Task:
         shared = [(loop, nesting.index(loop)) for loop, trips in group.trips._asdict().items() if trips > 1]
         if not shared:
             return tuple(uncut)
+        places = [
+            {dim: (DIMS.index(dim), place) for loop, place in shared if (dim := shared_dim(loop, first=first))}
+            for first in (True, False)
+        ]
+        ranks = [tuple(dict(mine.values()).get(d, 0) for d in range(8)) for mine in places]
         found: list[Condition] = []
         for i, (condition, mine) in enumerate(zip(uncut, tiles, strict=True)):
-            tile, rank = list(condition.tile), [0] * 8
-            for loop, place in shared:
-                dim = shared_dim(loop, first=i == 0)
-                tile[DIMS.index(dim)] = mine[dim]
-                rank[DIMS.index(dim)] = place
+            tile, later = list(condition.tile), i > 0
+            for dim, (d, _) in places[later].items():
+                tile[d] = mine[dim]
             must_hold = softmax and i == len(uncut) - 1
-            found.append(condition._replace(tile=tuple(tile), rank=tuple(rank), must_hold=must_hold))
+            found.append(Condition(condition.layer, tuple(tile), ranks[later], *condition[3:9], must_hold))
         return tuple(found)
 
     def alone(self, name: str) -> Condition:

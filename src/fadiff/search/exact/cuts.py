@@ -20,6 +20,7 @@ from fadiff.search.exact.sets import Downsets
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
+    from fadiff.schedule import Group
     from fadiff.search.exact.conditions import Condition, Task
     from fadiff.search.exact.menus import Menus
     from fadiff.search.exact.plans import Plan
@@ -51,7 +52,7 @@ class Cuts:
         self._number = {downset: i for i, downset in enumerate(self._downsets.all)}
         self._steps_of: dict[tuple[str, ...], list[tuple[int, int]]] = {}
         self._conditions: dict[Condition, int] = {}
-        self._known: set[Plan] = set()
+        self._known: set[Group] = set()
         self._over_least: dict[int, tuple[int, float]] = {}
         """By number of the plan: how many mappings its layers had when it was last filled, and its price over the
         least."""
@@ -61,9 +62,9 @@ class Cuts:
     def add(self, plans: Iterable[Plan]) -> None:
         """Take up more plans, as far as they are new."""
         for plan in plans:
-            if plan in self._known or not self.task.restrictions.allows(plan.group):
+            if plan.group in self._known or not self.task.restrictions.allows(plan.group):
                 continue
-            self._known.add(plan)
+            self._known.add(plan.group)
             layers = plan.group.layers
             if layers not in self._steps_of:
                 steps = self._downsets.steps(layers)
