@@ -74,8 +74,9 @@ _ROUNDS = 6
 _MARGIN = 0.02
 """Conditions of plans are climbed in that may be dearer by this share of the price, at the prices of known mappings."""
 _NEAR = 0.01
-_NEAR_PLANS = 32
-"""Plans that are refined: whose schedules are dearer by this share of the price at most, and how many of them."""
+_NEAR_PLANS, _NEAREST_PLANS = 32, 4
+"""Plans that are refined: whose schedules are dearer by this share of the price at most, and how many of them; and how
+many by moves in pairs."""
 _REFINEMENTS = 3
 _POLISHES = 4
 _BISECTIONS = 14
@@ -335,6 +336,9 @@ class ExactSearch:
             yield from self._cut("refine")
             if self.best is before and not sets:
                 break
+        if self.learned is None:
+            self._remember(polish(self.task, self._near()[:_NEAREST_PLANS], self.weights))
+            yield from self._cut("refine")
 
     def _members(self, layers: tuple[str, ...]) -> Members:
         """Layers as a group that may have any trip counts."""

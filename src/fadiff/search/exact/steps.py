@@ -26,9 +26,8 @@ class Parts:
     solve: bool = True
     """Whether layers on their own are solved by branch and bound."""
     polish: bool = True
-    starts: int | None = None
-    """Mappings that each layer climbs from when it is taken on its own. None: 64 on machines of Gemmini's size, fewer
-    on deep ones, where layers have more moves: 64 * 192 / moves of a layer."""
+    starts: int = 64
+    """Mappings that each layer climbs from when it is taken on its own."""
 
     def fuses(self, task: Task) -> bool:
         """Whether layers are fused."""
@@ -52,7 +51,6 @@ def exact(workload: Workload, machine: Machine, settings: Settings, incumbent: I
 def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = iter(())) -> Iterator[Status]:
     """The steps of the method from the beginning, and others after them; :class:`OutOfTimeError` at their end says what
     was left out."""
-    starts = parts.starts or 64 * 192 // max(192, known.task.widths[False])
     left_out: list[str] = []
 
     def unless_late(some: Iterator[Status]) -> Generator[Status, None, bool]:
@@ -67,15 +65,15 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
         return True
 
     plan = parts.fuses(known.task) and parts.enumerate_plans
-    yield from known.map(min(FIRST_STARTS, starts), polished=False)
+    yield from known.map(min(FIRST_STARTS, parts.starts), polished=False)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
     if plan:
         yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
     if known.learned is None:
-        if starts > FIRST_STARTS:
-            yield from known.map(starts, polished=False)
+        if parts.starts > FIRST_STARTS:
+            yield from known.map(parts.starts, polished=False)
         if parts.solve:
             yield from known.solve()
         if plan:
