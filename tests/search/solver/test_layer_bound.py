@@ -6,13 +6,16 @@ from math import inf
 import numpy as np
 import pytest
 
-from fadiff.hardware import Axis, Machine, Memory, Vector
-from fadiff.schedule import Group
+from fadiff.hardware import Axis, Machine, Memory, Vector, load_machine
+from fadiff.schedule import Group, Trips
+from fadiff.search.solver import layer_bound
 from fadiff.search.solver.closing import Closing
+from fadiff.search.solver.counts import Counts
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import ON_ITS_OWN
+from fadiff.search.space import trip_counts
 from search.exhaustive import all_nodes, every_mapping
 from search.networks import DRAM, EYERISS, FLAT, GEMMINI, mac, memory, network, sized
 
@@ -49,6 +52,40 @@ def test_tiny_layers_are_solved(name, chip):
         least, best = bound(layer, machine, weights), every.best(weights)
         assert least <= best * (1 + 1e-9)
         assert best / least < (1.04 if weights[1] else 1 + 1e-8), "time is bounded by means of its terms"
+
+
+@pytest.mark.parametrize("rows", [10, 13])
+def test_loops_that_a_layer_shares_with_nobody_may_cut_its_tiles(rows):
+    """Five rows on four lanes, the second turn cut, fit where two full turns do not."""
+    layer, (_, _, weights) = mac("a", f"N{rows} K4"), WEIGHTS
+    nodes = DRAM, memory("glb", "WIO", 11), Axis("x", 4, "N"), memory("sum", "O", 8, pj=0.5)
+    machine = Machine("rows", nodes, mac_pj=0.5)
+    every = [
+        every_mapping(network(layer), machine, Group(("a",), Trips(N=trips)), "a", all_nodes(machine)).best(weights)
+        for trips in trip_counts(rows)
+    ]
+    assert min(every) < 0.96 * every[0]
+    assert 0.999 * min(every) < bound(layer, machine, weights) <= min(every) * (1 + 1e-9)
+
+
+def test_a_dim_is_cut_at_one_tile_only(monkeypatch):
+    layer, machine = mac("a", "N512 K1024 C4096"), load_machine("meta-proto-like-df")
+    parted = bound(layer, machine, (1.0, 500.0), passes=40)
+    monkeypatch.setattr(layer_bound, "split_ends", lambda *_: [])
+    assert parted > (1 + 5e-4) * bound(layer, machine, (1.0, 500.0), passes=40)
+
+
+def test_lanes_that_idle_at_the_end_of_a_dim_take_time(monkeypatch):
+    layer, machine = mac("a", "N16 K37 C40"), sized(EYERISS, glb=256)
+    busy = bound(layer, machine, (1.0, 1000.0), passes=60)
+    monkeypatch.setattr(Counts, "_idle", lambda _, d, inner, outer: np.zeros((len(outer), len(inner))))
+    assert busy > 1.01 * bound(layer, machine, (1.0, 1000.0), passes=60)
+
+
+def test_what_is_certain_to_take_the_time_is_charged_first():
+    # The first memory moves at least 2 * 128 * 64 + 128 * 128 values of each of 12 groups, sixteen a cycle.
+    layer, machine = mac("a", "G12 N128 K128 C64"), load_machine("simba")
+    assert bound(layer, machine, (0.0, 1.0), passes=0) == pytest.approx(24_576, rel=1e-3)
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -118,3 +155,10 @@ def test_sums_that_come_and_go_take_their_width_in_memories_further_out(monkeypa
     wide = bound(layer, machine, WEIGHTS[0], passes=60)
     monkeypatch.setattr(Closing, "_unfinished", lambda *_: False)
     assert wide > 1.2 * bound(layer, machine, WEIGHTS[0], passes=60)
+
+
+def test_sums_that_return_within_a_memory_take_their_width_there(monkeypatch):
+    layer, machine = mac("a", "K6 C12 P11 R3"), sized(EYERISS, glb=96)
+    told_apart = bound(layer, machine, WEIGHTS[2], passes=80)
+    monkeypatch.setattr(layer_bound, "split_sums", lambda *_: [])
+    assert told_apart > 1.05 * bound(layer, machine, WEIGHTS[2], passes=80)

@@ -60,7 +60,7 @@ from fadiff.search.exact.menus import (
 from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plan_for, plans
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.exact.screen import known_under, screened
-from fadiff.search.exact.solving import NO_GAIN, WALKS, WALKS_FOR_ENERGY, unsolved, walk
+from fadiff.search.exact.solving import FEWEST_WALKS, NO_GAIN, WALKS, WALKS_FOR_ENERGY, unsolved, walk
 from fadiff.search.objective import ENERGY, Objective, Weights
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ class ExactSearch:
         price = sum(one.price for one in self.groups)
         lonely = [one.plan.group.layers[0] for one in self.groups if len(one.plan.group.layers) == 1]
         found = unsolved(self.task, self.menus, lonely, self.best, self.weights)
-        walks = WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else WALKS
-        yield from walk(found, self.weights, walks * len(found), NO_GAIN[self.task.exact_factors] * price)
+        walks = (WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else WALKS) * len(found)
+        yield from walk(found, self.weights, max(walks, FEWEST_WALKS), NO_GAIN[self.task.exact_factors] * price)
         self.take_hints({condition.layer: one.starts(self.task) for one in found for condition in one.alike})
         self._offer_unfused()
         yield from self._cut("solve")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WALKS, WALKS_FOR_ENERGY = 60, 160
 """Walks through each layer on its own, on average, at most: energy alone says less of how tiles should be."""
+FEWEST_WALKS = 400
+"""Walks through all layers together that always are worth their time: where there are few, each gets more."""
 NO_GAIN = {False: 1e-3, True: 1e-4}
 """What cannot be better by more than this share of the price is solved; less where factors divide, since walks are
 short then."""

@@ -48,8 +48,8 @@ class Way(NamedTuple):
     """The extents of each dim."""
     before: tuple[Way, ...] = ()
     """Where they came from: several where the cheapest was taken, cell by cell."""
-    grown: tuple[int, Steps] | None = None
-    """The dim along which extents grew, and from which cells to which."""
+    grown: tuple[int, Steps, Lattice | None] | None = None
+    """The dim along which extents grew, from which cells to which, and what each step costs, if anything."""
     closed: Closed | None = None
     """The flow that was added."""
     node: int | None = None
@@ -61,7 +61,7 @@ class Way(NamedTuple):
 class Chain:
     """The cheapest chains of one layer at some prices, as far as they cost less than `enough`.
 
-    The extents in one iteration of the loops that a group shares are in `tile`.
+    The extents in one iteration of the loops that a group shares are in `tile`; further in none is above `most`.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Chain:
         grid: Grid,
         prices: Prices,
         tile: Sequence[Cells],
+        most: Sequence[int],
         enough: float = inf,
         asked: LayerAsked | None = None,
         *,
@@ -87,7 +88,7 @@ class Chain:
         self.grid = grid
         self.prices = prices
         self.enough = enough
-        self.rows = self._rows(tile)
+        self.rows = self._rows(tile, most)
         self.tile = [
             (max(at.low[0], cells.low[0]), min(at.high[-1], cells.high[-1]))
             for at, cells in zip(tile, self.rows[0], strict=True)
@@ -95,14 +96,14 @@ class Chain:
         """By dim: from which extent to which it may be in one shared iteration."""
         self._prices: dict[tuple[Flow, int, bool, tuple[Cells, ...]], Lattice | float] = {}
 
-    def _rows(self, tile: Sequence[Cells]) -> list[tuple[Cells, ...]]:
+    def _rows(self, tile: Sequence[Cells], most: Sequence[int]) -> list[tuple[Cells, ...]]:
         """By node: the cells of the grid that meet the tile and can fit, further in no larger ones than further out."""
         outermost = zip(self.grid.cells[0], tile, strict=True)
         rows = [tuple(cells.only(np.flatnonzero(same_steps(cells, at).allowed[0]).tolist()) for cells, at in outermost)]
         for node in range(1, len(self.nodes)):
             row = [
-                cells.first(max(1, sum(low <= outer.high[-1] for low in cells.low)))
-                for cells, outer in zip(self.grid.cells[node], rows[-1], strict=True)
+                cells.first(max(1, sum(low <= min(outer.high[-1], end) for low in cells.low)))
+                for cells, outer, end in zip(self.grid.cells[node], rows[-1], most, strict=True)
             ]
             if isinstance(self.nodes[node], Memory):
                 row = self.flows.fitting(node, row, self.prices)
@@ -196,10 +197,19 @@ class Chain:
         for d in range(8):
             fewest, most = int(self.lanes.low[node, d]), int(self.lanes.high[node, d])
             if most > 1:
-                way = _moved(way, d, wanted[d], lane_steps(way.cells[d], wanted[d], ends[d], fewest, most))
+                steps = lane_steps(way.cells[d], wanted[d], ends[d], fewest, most)
+                way = _moved(way, d, wanted[d], steps, self._idle(d, node, way.cells[d], wanted[d]))
             else:
                 way = self._fixed(way, (d,), node)
         return way._replace(node=node)
+
+    def _idle(self, d: int, node: int, inner: Cells, outer: Cells) -> Lattice | None:
+        """What the lanes of an axis cost that idle where a dim ends; None where nothing is certain."""
+        counts = self.flows.counts
+        if self.prices.idle <= 0 or node != counts.widest_axis[d]:
+            return None
+        found = counts.idle(d, inner, outer)
+        return self.prices.idle * found if found.any() else None
 
     def _fixed(self, way: Way, dims: Iterable[int], node: int) -> Way:
         """No loop over some dims: extents stay."""
@@ -306,6 +316,37 @@ class Chain:
             for d, cell in enumerate(at)
         }
 
+    def cells_on(self, way: Way) -> list[tuple[Cells, ...]]:
+        """By node and dim: the extents above the node on the cheapest way, as one cell."""
+        known, found = self.extents_on(way), list[tuple[Cells, ...]]()
+        for node, row in enumerate(self.grid.cells):
+            # Where nothing happens at a node, extents are those further out.
+            here = (node, 0) in known
+            found.append(tuple(cells.only([known[node, d]]) for d, cells in enumerate(row)) if here else found[-1])
+        return [*found, (ONE,) * 8]
+
+    def idle_on(self, way: Way) -> float:
+        """How many more steps there are on the cheapest way than the fewest, as a share of these."""
+        counts, cells = self.flows.counts, self.cells_on(way)
+        axes = [(d, node) for d, node in enumerate(counts.widest_axis) if self.lanes.high[node, d] > 1]
+        return sum(counts.idle(d, cells[node + 1][d], cells[node][d]).item() for d, node in axes)
+
+    def early_end(self, way: Way, d: int) -> int | None:
+        """An extent at which a dim is certain to end on the cheapest way, and above it others that are certain to be
+        larger, but for the first memory's; None where there is none."""
+        cells, found = self.cells_on(way), inf
+        for node in reversed(range(1, len(self.nodes))):
+            inner, outer = cells[node + 1][d], cells[node][d]
+            if outer.low[0] > found:
+                return int(found)
+            if isinstance(self.nodes[node], Axis):
+                steps = lane_steps(inner, outer, inf, int(self.lanes.low[node, d]), int(self.lanes.high[node, d]))
+            else:
+                steps = loop_steps(inner, outer, inf)
+            if not steps.allowed.any():
+                found = outer.high[0]
+        return None
+
     def closings_on(self, way: Way) -> list[Closed]:
         """The flows that close on the cheapest way, each in one cell."""
         found: list[Closed] = []
@@ -349,8 +390,9 @@ def _back(way: Way) -> Iterator[tuple[Way, tuple[int, ...]]]:
             way = min(step.before, key=lambda one: one.values[tuple(at)])
         yield step, tuple(at)
         if step.grown is not None:
-            d, steps = step.grown
+            d, steps, dearer = step.grown
             line = way.values[tuple(slice(None) if i == d else j for i, j in enumerate(at))]
+            line = line if dearer is None else line + dearer[at[d]]
             at[d] = int(np.where(steps.allowed[at[d]], line, inf).argmin())
         if step.picked is not None:
             at = [cells[i] for cells, i in zip(step.picked, at, strict=True)]
@@ -375,14 +417,18 @@ def _without_empty(states: dict[Open, Way]) -> dict[Open, Way]:
     return {key: Way(way.values[where], cells, (way,), picked=picked) for key, way in states.items()}
 
 
-def _moved(way: Way, d: int, wanted: Cells, steps: Steps) -> Way:
-    """The cheapest of the cells that may come before each cell of a dim."""
+def _moved(way: Way, d: int, wanted: Cells, steps: Steps, dearer: Lattice | None = None) -> Way:
+    """The cheapest of the cells that may come before each cell of a dim, with what the step costs."""
     cells = (*way.cells[:d], wanted, *way.cells[d + 1 :])
     shape = way.values.shape
     have = shape[d]
     # Three axes: the dim's own, and all before and after it as one each.
     lines = np.ascontiguousarray(way.values).reshape(prod(shape[:d]), have, -1)
-    if have == 1:
+    if dearer is not None:
+        moved = np.full((lines.shape[0], len(wanted), lines.shape[2]), inf)
+        for cell, before in zip(*np.nonzero(steps.allowed), strict=True):
+            np.minimum(moved[:, cell], lines[:, before] + dearer[cell, before], out=moved[:, cell])
+    elif have == 1:
         moved = np.where(steps.allowed, lines, inf)
     else:
         runs = steps.runs
@@ -399,4 +445,4 @@ def _moved(way: Way, d: int, wanted: Cells, steps: Steps) -> Way:
             moved[:, runs.none] = inf
         for cell, i in runs.later:
             np.minimum(moved[:, cell], lines[:, i], out=moved[:, cell])
-    return Way(moved.reshape(*shape[:d], len(wanted), *shape[d + 1 :]), cells, (way,), (d, steps))
+    return Way(moved.reshape(*shape[:d], len(wanted), *shape[d + 1 :]), cells, (way,), (d, steps, dearer))

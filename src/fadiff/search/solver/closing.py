@@ -24,7 +24,7 @@ from fadiff.search.solver.counts import along, product_of
 from fadiff.search.solver.grid import Cells
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from jaxtyping import Bool, Float
 
@@ -63,6 +63,8 @@ class Prices(NamedTuple):
 
     fixed: float
     """Paid whatever the mapping."""
+    idle: float
+    """Of the steps, at their fewest: more of them cost as much more."""
     read: Float[np.ndarray, " nodes"]
     """Of a bit read at a memory (0 at axes)."""
     write: Float[np.ndarray, " nodes"]
@@ -79,6 +81,8 @@ class Prices(NamedTuple):
     """Whether the window of I slides along a shared loop; likewise."""
     holds: bool = False
     """Whether sums stay in their home over shared iterations."""
+    finished: Mapping[int, bool] = {}
+    """By memory: whether all sums that arrive there are finished, where that is told apart."""
 
 
 class Closing:
@@ -212,7 +216,7 @@ class Closing:
             credited = self._charged(keeper, prices)
             fixed, of_here = fixed - output * credited, of_here - credited
             of_outside = of_outside + self._finished(parent, (credited, 0.0))
-        if keeper == self.structure.hands_over and prices.role.copied:
+        if prices.finished.get(parent) or (keeper == self.structure.hands_over and prices.role.copied):
             # Only finished outputs are handed over.
             fixed = np.where(outside > 1, np.inf, fixed)
         if of_here < 0:
@@ -320,6 +324,11 @@ class Closing:
             return inf
         return self.at_macs(prices) + sum(self.least(flow, prices) for flow in self.all)
 
+    def unfinished(self, closed: Closed, prices: Prices) -> bool:
+        """Whether some sums are certain to leave a keeper unfinished where its flow closes, in one cell."""
+        flow, place, cells, _ = closed
+        return flow[0] == "O" and float(np.max(self._passes(flow, place, cells, prices.trips)[1])) > 1
+
     # Where tiles fit.
 
     def too_large(self, memory: int, cells: Sequence[Cells], prices: Prices) -> Bool[np.ndarray, "*cells"]:
@@ -333,15 +342,17 @@ class Closing:
         keepers = self.structure.keepers("O")
         if memory not in keepers[:-1]:
             return False
+        if prices.finished.get(memory) is False:
+            return True
         child, relevant = keepers[keepers.index(memory) + 1], list(RELEVANT_DIMS["O"])
         most = prices.room[child] * 8 / self._least_width(child) * self.between(memory, child)[1][relevant].prod()
         goes_on = [along(d, cells[d].highs) < self.size[d] for d in _REDUCED]
         return reduce(np.logical_or, goes_on) & (product_of([along(d, cells[d].lows) for d in relevant]) > most + 0.5)
 
     def _least_width(self, memory: int) -> float:
-        """Bits that a value of O takes in a memory at least: where all that arrive are finished."""
+        """Bits that a value of O takes in a memory at least: where all that arrive are finished, if they may be."""
         bits = self.machine.bits
-        if memory == self.structure.keepers("O")[-1]:
+        if memory == self.structure.keepers("O")[-1] or self._splits(memory):
             return float(bits.sums)
         return min(float(bits.sums), bits.O * self.layer.stored_words / self.layer.output_words)
 

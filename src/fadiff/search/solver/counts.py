@@ -53,12 +53,13 @@ class Counts:
         self.lanes = lanes
         self.size = layer.dims
         self.ends = ends
-        """By dim: the least extent at which it may end, so that it need not be a multiple of what is further in: the
-        size, or that of any tile where a group may cut the dim; none where all factors divide."""
+        """By dim: the least extent, that of a tile, at which it may end, so that it need not be a multiple of what is
+        further in; none where all factors divide."""
         self.between = cache(lanes.between)
         self.held_ends = cache(self._held_ends)
         self.count = cache(self._count)
         self.lines = cache(self._lines)
+        self.idle = cache(self._idle)
 
     def parent(self, tensor: str, keeper: int) -> int:
         """The next keeper of a tensor further out."""
@@ -98,6 +99,32 @@ class Counts:
         left_out = self.between(memory, place)[1][d]
         return along(d, np.ceil(self.size[d] / np.minimum(cells.highs * left_out, self.size[d])))
 
+    @cached_property
+    def fewest_steps(self) -> Float[np.ndarray, " 8"]:
+        """By dim: how many of its values one lane after the other works at, at least."""
+        size = np.array(self.size, dtype=np.float64)
+        return np.ceil(size / np.minimum(size, self.lanes.high.prod(axis=0)))
+
+    @cached_property
+    def widest_axis(self) -> list[int]:
+        """By dim: the axis that it may have most lanes of."""
+        return [int(node) for node in self.lanes.high.argmax(axis=0)]
+
+    def _idle(self, d: int, inner: Cells, outer: Cells) -> Float[np.ndarray, "outer inner"]:
+        """By how much more steps than the fewest a dim takes at least, as a share of them, between extents below and
+        above its widest axis: lanes that find nothing at the end of a dim still take the time of the others.
+
+        The loops of a tile of X above the axis and x below it, and all other lanes, count to
+        floor(size / X) x + min(size mod X, x) at least.
+        """
+        node, size = self.widest_axis[d], self.size[d]
+        most = self.lanes.high[node, d]
+        low = np.maximum(inner.lows, np.ceil(outer.lows[:, None] / most))
+        high = np.minimum(outer.highs[:, None], inner.highs * most)
+        counts = np.floor(size / high) * np.minimum(low, high) + np.minimum(size % high, low)
+        others = self.lanes.high[:, d].prod() / most
+        return np.maximum(np.ceil(counts / others) / self.fewest_steps[d] - 1, 0.0)
+
     def _lines(self, image: int, keeper: int, place: int, two: tuple[Cells, Cells]) -> tuple[Lattice, Lattice]:
         """Rows (or columns) of I that are written at a keeper, and read at its parent."""
         dims = out, kernel = IMAGE_DIMS[image]
@@ -106,8 +133,8 @@ class Counts:
         ranges: list[tuple[Float[np.ndarray, "*two"], Float[np.ndarray, "*two"]]] = []
         for d, cells, side in zip(dims, two, ((-1, 1), (1, -1)), strict=True):
             low, fewest = self.held_ends(d, cells, place, keeper)
-            pieces = _most_pieces if self.ends[d] == 1 else _pieces
-            most = np.maximum([pieces(self.size[d], extent) for extent in low.astype(int).tolist()], fewest)
+            end = min(self.size[d], self.ends[d])
+            most = np.maximum([_most_pieces(self.size[d], extent, end) for extent in low.astype(int).tolist()], fewest)
             ranges.append((fewest.reshape(side), most.reshape(side)))
 
         # Linear in each of the two counts: the least is at a corner.
@@ -133,17 +160,13 @@ def product_of(values: Sequence[Lattice | float]) -> Lattice | float:
     return reduce(lambda a, b: a * b, values)
 
 
-def _pieces(size: int, extent: int) -> int:
-    """Extents in a size, the last perhaps cut."""
-    return -(-size // extent)
-
-
 @cache
-def _most_pieces(size: int, extent: int) -> int:
-    """The same where a group may cut the size into tiles of at least the extent first: then each ends with a cut one.
+def _most_pieces(size: int, extent: int, end: float) -> int:
+    """Extents in a size, the last perhaps cut, where a group may cut it into tiles of at least `end` first: then each
+    ends with a cut one.
 
-    >>> _pieces(7, 2), _most_pieces(7, 2)
+    >>> _most_pieces(7, 2, 7), _most_pieces(7, 2, 1)
     (4, 5)
     """
-    tiles = np.arange(extent, size + 1)
+    tiles = np.arange(max(extent, end), size + 1)
     return int((size // tiles * -(-tiles // extent) - (-(size % tiles) // extent)).max())

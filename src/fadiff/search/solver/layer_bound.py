@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,7 @@ from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 
 from fadiff.hardware import Axis, Memory
 from fadiff.hardware.machine import VECTOR
-from fadiff.schedule.nest import G, N, P, Q
-from fadiff.search.solver.chain import Chain
+from fadiff.search.solver.chain import ALONE_CUTS, Chain
 from fadiff.search.solver.closing import Closing, Prices
 from fadiff.search.solver.counts import Counts
 from fadiff.search.solver.grid import Cells, Grid, first_grid
@@ -38,12 +37,13 @@ from fadiff.search.solver.parts import (
     Seen,
     Shares,
     Term,
+    Tile,
     Wanted,
     row_of,
 )
 from fadiff.search.solver.place import Place
 from fadiff.search.solver.region import Line, apart, raised, support
-from fadiff.search.solver.splitting import Better, part_between, split_tile
+from fadiff.search.solver.splitting import Better, part_between, split_ends, split_sums, split_tile
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fadiff.hardware import Machine
     from fadiff.search.objective import Weights
     from fadiff.search.restrictions import LayerAsked
+    from fadiff.search.solver.decode import Extents
     from fadiff.workload import Layer
 
 SAFE = 1e-9
@@ -87,10 +88,10 @@ class LayerBound:
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     """Chains whose extents are known, as they were found."""
     _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
-    _closings: dict[tuple[bytes, frozenset[int]], Closing] = field(
-        default_factory=dict[tuple[bytes, "frozenset[int]"], Closing]
+    _closings: dict[tuple[bytes, tuple[float, ...]], Closing] = field(
+        default_factory=dict[tuple[bytes, tuple[float, ...]], Closing]
     )
-    """Of lanes, and the dims of which a tile may end anywhere."""
+    """Of lanes, and the least extents at which tiles may end."""
 
     @cached_property
     def numbers(self) -> dict[Place, int]:
@@ -218,10 +219,18 @@ class LayerBound:
                 all_lanes(self.layer, self.machine, None if self.asked is None else self.asked.ends),
                 grid,
                 {self.binds: 1.0},
+                tuple(Cells((1 if d in ALONE_CUTS else size[d],), (size[d],)) for d in range(8)),
             )
+            part = replace(part, shares={self._first_term(part): 1.0})
             floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
             possible = floors[0].value < inf
             yield replace(part, lines=tuple(floors)) if possible else part, possible
+
+    def _first_term(self, part: Part) -> Term:
+        """What all time is charged to first: what probably takes it, if nothing else is certain to take more."""
+        flows = self._flows(part)
+        floors = {term: flows.floor(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in (self.binds, *self.terms)}
+        return max(floors, key=floors.__getitem__)
 
     def _within(self, grid: Grid) -> Grid:
         """A grid with the extents that are asked for, and those that the first memory's factors leave at most."""
@@ -239,12 +248,12 @@ class LayerBound:
         return grid.replaced(found)
 
     def _flows(self, part: Part) -> Closing:
-        cut = self.places[part.place].cut | {G, N, P, Q}
-        key = part.lanes.key, cut
+        # A dim is cut where it ends, or where the tile of a shared iteration does.
+        ends = (inf,) * 8 if self.exact else tuple(cell.low[0] for cell in self._ends(part))
+        key = part.lanes.key, ends
         if key not in self._closings:
             if len(self._closings) >= MOST_CLOSINGS:
                 self._closings.clear()
-            ends = [inf if self.exact else 1 if d in cut else size for d, size in enumerate(self.layer.dims)]
             counts = Counts(self.layer, self.machine, part.lanes, ends)
             once = () if self.asked is None else self.asked.once
             self._closings[key] = Closing(self.layer, self.machine, counts, once)
@@ -253,7 +262,7 @@ class LayerBound:
     def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""
         flows = self._flows(part)
-        terms = {COMPUTING, self.binds, VECTORS if self._vector_cycles else COMPUTING}
+        terms = {COMPUTING, self.binds, VECTORS if self._vector_cycles else COMPUTING, *part.shares}
         return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in terms)
 
     def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Better]:
@@ -271,11 +280,18 @@ class LayerBound:
         way = chain.cheapest()
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, [(part, enough)]
+        alone = not self.exact and not self.places[part.place].grouped
+        if halves := (alone and split_ends(part, chain, way)) or split_sums(part, chain, way):
+            return value, [(half, value) for half in halves]
         if tiles := split_tile(part, way, 2.0, enough):
             return value, tiles
         if halves := self._split_lanes(part, 2.0):
             return value, halves
-        total = partial(chain.flows.total, chain.closings_on(way))
+        closings, idle = chain.closings_on(way), chain.idle_on(way)
+
+        def total(prices: Prices) -> float:
+            return chain.flows.total(closings, prices) + prices.idle * idle
+
         terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
         energy_pj = total(self._prices(part, (1.0, 0.0), {}))
         seen = Seen(energy_pj, terms, chain.extents_on(way))
@@ -283,7 +299,8 @@ class LayerBound:
         wide = {at: cell for at, cell in seen.extents.items() if part.grid.cells[at[0]][at[1]].wide(cell)}
         finer = replace(part, grid=part.grid.split(wide), cuts=())
         if not wide:
-            self._remember(part, seen, weights)
+            extents = [[cell.low[0] for cell in row] for row in chain.cells_on(way)[:-1]]
+            self._remember(part, seen, extents, weights)
         if slack * weights[1] > NEAR * value:
             cuts = (*part.cuts, seen)[-MOST_CUTS:]
             shares = self._better_shares(cuts, weights, part.shares)
@@ -303,15 +320,15 @@ class LayerBound:
 
     def _chain(self, part: Part, prices: Prices, enough: float = inf) -> Chain:
         grouped = self.places[part.place].grouped
-        return Chain(self._flows(part), part.grid, prices, part.tile, enough, self.asked, grouped=grouped)
+        most = tuple(cell.high[0] for cell in self._ends(part))
+        return Chain(self._flows(part), part.grid, prices, part.tile, most, enough, self.asked, grouped=grouped)
 
-    def _remember(self, part: Part, seen: Seen, weights: Weights) -> None:
+    def _ends(self, part: Part) -> Tile:
+        """The extents at which tiles end."""
+        return part.tile if self.places[part.place].grouped else part.ends
+
+    def _remember(self, part: Part, seen: Seen, extents: Extents, weights: Weights) -> None:
         cost = weights[0] * seen.energy_pj + weights[1] * self._time(seen.terms)
-        extents: list[list[int]] = []
-        for node, row in enumerate(part.grid.cells):
-            # Where nothing happens at a node, extents are those further out.
-            known = (node, 0) in seen.extents
-            extents.append([c.low[seen.extents[node, d]] for d, c in enumerate(row)] if known else extents[-1])
         self.candidates.append(Candidate(bool((part.lanes.low == part.lanes.high).all()), cost, extents))
 
     def _split_lanes(self, part: Part, wider: float) -> Better:
@@ -380,9 +397,8 @@ class LayerBound:
         in_use = {
             i: min(node.size, prod(lanes.high[i])) for i, node in enumerate(machine.nodes) if isinstance(node, Axis)
         }
-        spread = lanes.high.prod(axis=0)
-        steps = prod(ceil(size / min(size, most)) for size, most in zip(layer.dims, spread, strict=True))
-        steps = max(steps, ceil(prod(layer.dims) / prod(in_use.values())))
+        fewest = float(self._flows(part).counts.fewest_steps.prod())
+        steps = max(fewest, ceil(prod(layer.dims) / prod(in_use.values())))
         read, write = np.zeros((2, len(machine.nodes)))
         room = np.full(len(machine.nodes), inf)
         for node, memory in enumerate(machine.nodes):
@@ -410,6 +426,8 @@ class LayerBound:
         cycles = shares.get(COMPUTING, 0.0) * steps + shares.get(VECTORS, 0.0) * self._vector_cycles
         return Prices(
             fixed=weights[0] * energy_pj + weights[1] * cycles,
+            # Where lanes of different dims exclude each other, the fewest steps of each are no measure of all.
+            idle=weights[1] * shares.get(COMPUTING, 0.0) * steps if steps == fewest else 0.0,
             read=read,
             write=write,
             room=room,
@@ -419,6 +437,7 @@ class LayerBound:
             keeps=place.keeps,
             slides=place.slides,
             holds=place.holds,
+            finished=dict(part.finished),
         )
 
 

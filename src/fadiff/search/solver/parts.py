@@ -67,6 +67,10 @@ class Part:
     lanes: Lanes
     grid: Grid
     shares: Shares
+    ends: Tile
+    """The extents at which loops that a layer on its own shares with nobody may cut its tiles."""
+    finished: tuple[tuple[int, bool], ...] = ()
+    """Memories, by node, of which it is told apart whether all sums that arrive there are finished."""
     cuts: tuple[Seen, ...] = ()
     """The cheapest chains so far."""
     lines: tuple[Line, ...] = NOTHING

@@ -1,4 +1,5 @@
-"""A part of a layer's mappings in smaller ones: around its cheapest tile, or between two chains."""
+"""A part of a layer's mappings in smaller ones: around its cheapest tile, between two chains, or by what one chain does
+that no mapping can."""
 
 from __future__ import annotations
 
@@ -8,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fadiff.search.solver.chain import ALONE_CUTS
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.parts import Part
 
 if TYPE_CHECKING:
-    from fadiff.search.solver.chain import Way
+    from fadiff.search.solver.chain import Chain, Way
     from fadiff.search.solver.grid import Grid
     from fadiff.search.solver.parts import Seen
 
@@ -68,3 +70,28 @@ def part_between(grid: Grid, cuts: Sequence[Seen]) -> tuple[Grid, Grid] | None:
             lower, upper = cells.parted((last[at] + other[at]) // 2)
             return grid.replaced({at: lower}), grid.replaced({at: upper})
     return None
+
+
+def split_sums(part: Part, chain: Chain, way: Way) -> list[Part]:
+    """A part in two, where all sums are finished that arrive at a memory, and where some are not, if on the cheapest
+    way some are not but its tile only fits in the width of finished ones."""
+    flows, prices, cells = chain.flows, chain.prices, chain.cells_on(way)
+    for closed in chain.closings_on(way):
+        if flows.unfinished(closed, prices):
+            memory = flows.counts.parent("O", closed[0][1])
+            wider = prices._replace(finished={**prices.finished, memory: False})
+            if memory > 0 and memory not in prices.finished and flows.too_large(memory, cells[memory], wider).all():
+                told = [(*part.finished, (memory, finished)) for finished in (True, False)]
+                return [replace(part, finished=finished, cuts=()) for finished in told]
+    return []
+
+
+def split_ends(part: Part, chain: Chain, way: Way) -> list[Part]:
+    """A part of a layer on its own in two, where loops that it shares with nobody cut a dim to some extent at most and
+    where they cut it to more, if the cheapest way ends the dim there although it has larger tiles, too."""
+    for d in ALONE_CUTS:
+        if (end := chain.early_end(way, d)) is not None:
+            low, high = part.ends[d].low[0], part.ends[d].high[0]
+            halves = Cells((low,), (end,)), Cells((end + 1,), (high,))
+            return [replace(part, ends=(*part.ends[:d], half, *part.ends[d + 1 :]), cuts=()) for half in halves]
+    return []
