@@ -8,7 +8,7 @@ import pytest
 
 from fadiff.hardware import Axis, Machine, Memory, Vector, load_machine
 from fadiff.schedule import Group, Trips
-from fadiff.search.solver import layer_bound
+from fadiff.search.solver import counts, layer_bound
 from fadiff.search.solver.closing import Closing
 from fadiff.search.solver.counts import Counts
 from fadiff.search.solver.grid import Cells
@@ -162,3 +162,11 @@ def test_sums_that_return_within_a_memory_take_their_width_there(monkeypatch):
     told_apart = bound(layer, machine, WEIGHTS[2], passes=80)
     monkeypatch.setattr(layer_bound, "split_sums", lambda *_: [])
     assert told_apart > 1.05 * bound(layer, machine, WEIGHTS[2], passes=80)
+
+
+def test_lanes_share_only_whole_tiles_of_an_input(monkeypatch):
+    layer, machine = mac("a", "P8 Q8 R3 S3", stride=(2, 2)), load_machine("eyeriss")
+    # Two columns on share no tile of one tap, and the last of two lanes over three taps has no full tile of two.
+    shared = bound(layer, machine, WEIGHTS[0], passes=60)
+    monkeypatch.setattr(counts, "_most_shared", lambda least, *_: np.ones_like(least))
+    assert shared > 1.01 * bound(layer, machine, WEIGHTS[0], passes=60)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,7 +147,28 @@ class Counts:
             return written, written
         # Lanes that share tiles read at least what is different: of A rows and B taps A + B - 1.
         n, m = (self.count(d, cells, place, keeper, parent) for d, cells in zip(dims, two, strict=True))
-        return written, np.minimum(written, rows * m + taps * n - n * m)
+        different = np.minimum(written, rows * m + taps * n - n * m)
+        (a_least, a_most, full_rows), (b_least, b_most, full_taps) = (
+            self._dealt(d, cells, place, keeper, step)
+            for d, cells, step in zip(dims, two, (stride, dilation), strict=True)
+        )
+        ratios = a_least[:, None] / b_most, a_most[:, None] / b_least
+        shared = _most_shared(*ratios, full_rows[:, None], full_taps).reshape(shape)
+        return written, np.maximum(different, written * (1 - shared))
+
+    def _dealt(
+        self, d: int, cells: Cells, place: int, keeper: int, step: int
+    ) -> tuple[Float[np.ndarray, " cells"], Float[np.ndarray, " cells"], Float[np.ndarray, " cells"]]:
+        """Of tiles of I that close at extents in cells: how far apart those of neighbouring lanes over a dim are, at
+        least and at most, where an index is so many steps; and how many lanes side by side have a full one at most."""
+        low, _ = self.held_ends(d, cells, place, keeper)
+        used = [self.lanes.low[axis, d] for axis in self.structure.axes_between(place, keeper)]
+        used = [lanes for lanes in used if lanes > 1]
+        # The last lane of an axis that is cut short has something to do.
+        most = np.ceil(cells.highs / ((used[0] - 1) * prod(used[1:]))) - 1 if used else cells.highs
+        parent = self.parent("I", keeper)
+        full = np.floor(cells.highs / low) * (self.between(parent, place)[1][d] if place > parent else 1.0)
+        return step * low, step * np.clip(most, low, cells.highs), np.minimum(full, self.between(parent, keeper)[1][d])
 
 
 def along(d: int, values: Float[np.ndarray, " cells"]) -> Lattice:
@@ -158,6 +179,28 @@ def along(d: int, values: Float[np.ndarray, " cells"]) -> Lattice:
 def product_of(values: Sequence[Lattice | float]) -> Lattice | float:
     """The product of lattices that may lie along different dims."""
     return reduce(lambda a, b: a * b, values)
+
+
+def _most_shared(
+    least: Float[np.ndarray, "out kernel"],
+    most: Float[np.ndarray, "out kernel"],
+    rows: Float[np.ndarray, "out 1"],
+    taps: Float[np.ndarray, " kernel"],
+) -> Float[np.ndarray, "out kernel"]:
+    """The most of I, as a share, that lanes over rows and taps find in others, too: where in lowest terms the tiles of
+    neighbouring rows are a / b times as far apart as those of neighbouring taps, a tile is there again b rows and a
+    taps on."""
+    a, b = _lowest_terms(int(taps.max()), int(rows.max()))
+    shares = np.maximum(0, 1 - b / rows[..., None]) * np.maximum(0, 1 - a / taps[:, None])
+    met = (least[..., None] <= a / b * (1 + 1e-9)) & (a / b <= most[..., None] * (1 + 1e-9))
+    return np.where(met, shares, 0.0).max(axis=-1, initial=0.0)
+
+
+@cache
+def _lowest_terms(most_a: int, most_b: int) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
+    """Fractions a / b in lowest terms, both below some numbers."""
+    pairs = [(a, b) for a in range(1, most_a) for b in range(1, most_b) if gcd(a, b) == 1]
+    return np.array([a for a, _ in pairs], dtype=np.float64), np.array([b for _, b in pairs], dtype=np.float64)
 
 
 @cache
