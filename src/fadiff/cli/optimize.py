@@ -50,6 +50,8 @@ PROVEN_GAP = 1e-3
 """A schedule whose bound is so near is proven well enough."""
 PROOF_WALKS = 300
 """Walks through each kind of layer after which a proof ends; `fadiff bound` goes on."""
+FEW_LAYERS = 10
+"""A proof of fewer layers has as many walks as one of so many."""
 MOST_OF_A_REASON = 3
 """Tensors of one reason that are listed each: of more only the first, and how many others there are."""
 STOPPED = {
@@ -281,7 +283,7 @@ def _proven(
             left,
             objective,
             PROVEN_GAP,
-            PROOF_WALKS,
+            PROOF_WALKS * max(1, FEW_LAYERS // len(result.schedule.workload.layers)),
             watch,
             result.stress,
             **asked,

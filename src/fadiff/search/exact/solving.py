@@ -47,7 +47,10 @@ class Unsolved:
         self.best = float(weighed(menus[condition], weights).min())
         binds = binding_term(near, condition.layer)
         asked = task.restrictions.layer_asked(condition.layer)
-        self.bound = LayerBound(task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors, asked)
+        # Climbs of a layer on its own share no loops.
+        self.bound = LayerBound(
+            task.layer(condition), task.machine, (ON_ITS_OWN,), binds, task.exact_factors, asked, cut=False
+        )
         self.least = self.bound.at(weights, passes=0)
 
     @property

@@ -83,6 +83,8 @@ class LayerBound:
     """Whether factors must divide: then no tile is cut at its end."""
     asked: LayerAsked | None = None
     """What is asked of the layer's mapping."""
+    cut: bool = True
+    """Whether loops that a layer on its own shares with nobody may cut its tiles."""
     passes: int = 0
     """Walks so far."""
     candidates: list[Candidate] = field(default_factory=list[Candidate])
@@ -219,7 +221,7 @@ class LayerBound:
                 all_lanes(self.layer, self.machine, None if self.asked is None else self.asked.ends),
                 grid,
                 {self.binds: 1.0},
-                tuple(Cells((1 if d in ALONE_CUTS else size[d],), (size[d],)) for d in range(8)),
+                tuple(Cells((1 if self.cut and d in ALONE_CUTS else size[d],), (size[d],)) for d in range(8)),
             )
             part = replace(part, shares={self._first_term(part): 1.0})
             floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
