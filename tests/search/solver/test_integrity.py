@@ -1,7 +1,7 @@
 """A bound above a legal schedule is a bug of the first order: random schedules, on machines that just hold them."""
 
 from dataclasses import replace
-from itertools import count, islice
+from itertools import chain, combinations, count, islice
 from math import inf
 from random import Random
 
@@ -19,11 +19,13 @@ from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver import layer_bound, place
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.counts import Lanes
+from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.modes import Modes
 from fadiff.search.solver.network_bound import Prover
 from fadiff.search.solver.place import Links, asked_places, places
 from fadiff.search.solver.region import weighed
+from fadiff.search.solver.rooms import Rooms
 from fadiff.search.solver.whole import LEVELS, Wholes
 from search.solver.tight import tight
 
@@ -137,6 +139,12 @@ def test_no_layer_of_a_random_schedule_is_below_its_bound_under_what_it_keeps(ki
             assert bound.at(weights, passes=12) <= 1 + 1e-9
 
 
+def sums_stay(examined: Examined, name: str) -> bool:
+    """Whether in a layer's group the sums of a channel loop's consumer wait for the next iteration."""
+    home, first = examined.machine.structure.home("O"), examined.schedule.group_of[name].layers[0]
+    return home is not None and any("waiting sums" in part for part in rules.held_parts(examined, first, home))
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("single", "image_lanes")])
 def test_no_random_schedule_breaks_what_holds_of_its_modes(kind):
     """Room is shared out by what is there for certain: nothing is counted twice, once as its maker's, once as its
@@ -157,10 +165,42 @@ def test_no_random_schedule_breaks_what_holds_of_its_modes(kind):
             others = [name for name in schedule.group_of[layer.name].layers if name != layer.name]
             held = {} if home is None or not others else rules.held_parts(examined, others[0], home)
             kept = f"kept weight tile of {layer.name}" in held
-            options = [i for i in mine if modes.places[modes.modes[i].layer][modes.modes[i].place][1].keeps is not kept]
-            told = [i for i in mine if modes.places[modes.modes[i].layer][modes.modes[i].place][1].keeps is kept]
-            share[(told or options)[0]] = 1
+            place_of = {i: modes.places[modes.modes[i].layer][modes.modes[i].place][1] for i in mine}
+            stay = sums_stay(examined, layer.name)
+            options = [i for i, one in place_of.items() if one.sums_stay is None or one.sums_stay is stay]
+            told = [i for i in options if place_of[i].keeps is kept]
+            share[(told or [i for i in options if place_of[i].keeps is not kept])[0]] = 1
         assert np.abs(modes.ties @ share).max(initial=0.0) == 0
         assert (modes.limits @ share).max(initial=0.0) <= 1e-9, seed
-        checked += modes.limits.shape[0] > 0
+        # Any layers may be told to share room.
+        for number in range(len(modes.boxes)):
+            there = [i for i, mode in enumerate(modes.modes) if mode.box == number]
+            found = [(modes.modes[i], workload.layers[modes.modes[i].layer]) for i in there]
+            rooms = Rooms(machine, [(one, m.fused, m.tile, modes.places[m.layer][m.place][1]) for m, one in found])
+            for crowd in chain.from_iterable(combinations(workload.topological, some) for some in (1, 2, 3)):
+                assert (rooms.rows(frozenset(crowd)) @ share[there]).max(initial=0.0) <= 1e-9, (seed, crowd)
+            checked += share[there].any()
     assert checked > 5
+
+
+def test_no_more_sums_wait_beside_a_producer_than_there_are():
+    exactly = 0
+    for seed in range(60):
+        schedule = tight("channel_loop", 90_000 + seed)
+        machine, examined, links = schedule.machine, Examined(schedule), Links(schedule.workload, schedule.machine)
+        tile, home = np.asarray(pack_schedule(schedule).fusion.tile).astype(int), machine.structure.home("O")
+        for maker, _ in (group.layers for group in schedule.groups if group.trips.X > 1):
+            parts = rules.held_parts(examined, maker, home)
+            held = sum(size for what, size in parts.items() if "waiting sums" in what)
+            number = schedule.workload.number[maker]
+            cells = [Cells((size,), (size,)) for size in tile[:, number].tolist()]
+            told = [place.sums.least_bytes(cells, machine.bits.sums) for place in sums_that_wait(links, maker)]
+            assert told
+            assert all(bytes_ <= held for bytes_ in told) or held == 0
+            exactly += held in told
+    assert exactly > 3
+
+
+def sums_that_wait(links: Links, maker: str) -> list[place.Place]:
+    """The places of a producer that shares a channel loop whose sums stay."""
+    return [one for fused, one in places(links, links.workload[maker]) if len(fused) == 1 and one.sums is not None]

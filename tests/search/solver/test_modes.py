@@ -10,6 +10,8 @@ from fadiff.schedule import Group, Trips
 from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.schedule.tiling import group_tiling, inner_edges, leads
 from fadiff.search.exact.sets import Growing
+from fadiff.search.solver.grid import Cells
+from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.modes import Modes
 from fadiff.search.solver.place import Links, places
 from fadiff.search.solver.sharing import Tilings, halves
@@ -121,6 +123,81 @@ def test_layers_that_disagree_cost_what_agreeing_costs():
     assert modes.agree(cost).least.sum() == pytest.approx(4.0)
     # Without prices of agreements it would be one each.
     assert min(cost) * 3 == 3.0
+
+
+PASSED = network(
+    mac("a", "K4 C4 P8 Q8"),
+    mac("f", "K4 C4 P8 Q8 R3 S3", "a"),
+    mac("e", "K4 C4 P8 Q8", "a"),
+    mac("g", "K4 C4 P8 Q8", "e"),
+    add("s", "K4 P8 Q8", "g", "a"),
+    add("t", "K4 P8 Q8", "s", "f"),
+)
+"""While g runs, a waits for s; because of f its rows outlast an iteration, as a tells."""
+
+
+def test_what_passes_a_layer_is_not_told_twice():
+    modes = modes_of(PASSED)
+    number = next(i for i, box in enumerate(modes.boxes) if box[SHARED_LOOPS.index("P")][0] > 1)
+    mode = next(m for m in modes.modes if m.box == number and m.fused == {("e", "g"), ("g", "s"), ("a", "s")})
+    place = modes.places[mode.layer][mode.place][1]
+    _, passing = place.waiting
+    assert not passing.retained(mode.tile, PASSED["g"].dims)
+    assert place.passing_bytes(mode.tile, PASSED["g"].dims, 8) == place.waiting[0].least_values(
+        mode.tile, PASSED["g"].dims, place.cut
+    )
+
+
+PAIRS = network(
+    mac("a", "K256 C16 P8 Q8"),
+    mac("b", "K16 C256 P8 Q8", "a"),
+    mac("c", "K4 C4 P8 Q8"),
+    mac("d", "K4 C4 P8 Q8", "c"),
+)
+"""The weights of a and of b need more than half of the memory that keeps them."""
+
+
+def test_groups_do_not_lend_each_other_room():
+    nodes = [replace(node, bytes=6000) if node.name == "scratchpad" else node for node in MACHINE.nodes]
+    links = Links(PAIRS, replace(MACHINE, nodes=tuple(nodes)))
+    modes = Modes(links, [places(links, layer) for layer in PAIRS.layers])
+    # Everybody would rather keep its weights, in one box; the small pair has room left, but none for the large one.
+    box = ((1, 1), (1, 1), (2, 8), (1, 1), (1, 1))
+    wanted = [
+        m.box is not None and modes.boxes[m.box] == box and modes.places[m.layer][m.place][1].keeps for m in modes.modes
+    ]
+    cost = np.where(wanted, 1.0, 2.0)
+    agreed = modes.agree(cost)
+    assert agreed.least.sum() == pytest.approx(4.0)
+    assert modes.crowd(agreed.share)
+    assert modes.agree(cost).least.sum() > 4.1
+    assert not modes.crowd(modes.agree(cost).share)
+
+
+def test_sums_that_stay_agree():
+    pair = network(mac("a", "K8 C4 P4 Q4"), mac("b", "K4 C8 P4 Q4", "a"))
+    modes = modes_of(pair)
+    stay = np.array([modes.places[m.layer][m.place][1].sums_stay for m in modes.modes])
+    cost = np.array([1.0 if stay[i] is (m.layer == 0) else 2.0 for i, m in enumerate(modes.modes)])
+    assert modes.agree(cost).least.sum() == pytest.approx(3.0)
+    shares = {
+        modes.boxes[m.box][SHARED_LOOPS.index("X")] for m, s in zip(modes.modes, stay, strict=True) if s is not None
+    }
+    assert shares == {(2, 8)}
+
+
+def test_sums_that_fill_their_home_leave_none_to_the_producer():
+    for channels, full in ((16, False), (64, True)):
+        pair = network(mac("a", "K32 C4 P8 Q8"), mac("b", f"K{channels} C32 P8 Q8", "a"))
+        layer, modes = pair["a"], modes_of(pair)
+        mode = next(m for m in modes.modes if m.layer == 0 and modes.places[0][m.place][1].sums is not None)
+        # 64 places of the image in 16 columns, 4 bytes a sum, 512 bytes a column.
+        place = modes.places[0][mode.place][1]
+        tile = [
+            Cells((16 if d == "K" else size,), (16 if d == "K" else size,)) for d, size in layer.dims._asdict().items()
+        ]
+        assert place.sums.least_bytes(tile, 32) == 64 * channels * 4 / 16
+        assert LayerBound(layer, MACHINE, (place,)).barren((0, tuple(tile))) is full
 
 
 def test_a_program_that_all_agree_on_costs_the_sum():

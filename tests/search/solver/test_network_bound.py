@@ -108,7 +108,7 @@ def test_the_objective_says_what_is_proven_most():
 
 
 def test_a_proof_ends_after_so_many_walks():
-    near = evaluate(greedy(NETWORKS["convolutions"], load_machine("gemmini-small")))
+    near = evaluate(greedy(NETWORKS["block"], load_machine("gemmini-small")))
     prover = Prover(near)
     *_, last = prover.run(float("inf"), walks=5)
     assert 0 < prover.walks < 5 * len(prover.kinds) + 50

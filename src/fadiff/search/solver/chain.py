@@ -155,8 +155,8 @@ class Chain:
             options = {tensor if tensor in homes else "" for tensor in "WIO"}
             if self.prices.keeps is not None:
                 options = options & {"W"} if self.prices.keeps else (options - {"W"}) | {""}
-            if self.prices.holds:
-                options = options & {"O"}
+            if self.prices.holds is not None:
+                options = options & {"O"} if self.prices.holds else (options - {"O"}) | {""}
             for kept in sorted(options):
                 end = way
                 for flow in sorted(key):

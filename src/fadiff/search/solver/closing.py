@@ -79,8 +79,8 @@ class Prices(NamedTuple):
     """Whether weights stay in their home over shared iterations; None where that is left open."""
     slides: bool | None = None
     """Whether the window of I slides along a shared loop; likewise."""
-    holds: bool = False
-    """Whether sums stay in their home over shared iterations."""
+    holds: bool | None = None
+    """Whether sums stay in their home over iterations of a channel loop; likewise."""
     finished: Mapping[int, bool] = {}
     """By memory: whether all sums that arrive there are finished, where that is told apart."""
 

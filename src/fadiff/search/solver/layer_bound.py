@@ -421,6 +421,9 @@ class LayerBound:
             room[: fuses + 1] = inf
         elif fuses is not None:
             room[fuses] -= place.least_bytes(part.tile, layer.dims, machine.bits.O)
+        home = machine.structure.home("O")
+        if place.sums is not None and home is not None:
+            room[home] -= place.sums.least_bytes(part.tile, machine.bits.sums)
         for node, bytes_ in place.taken:
             room[node] -= bytes_
         vector_pj = 0.0 if machine.vector is None else machine.vector.pj * machine.vector_operations(layer)

@@ -15,19 +15,18 @@ y)_{vm})`. That sum is what is claimed, with the prices that the solver returns:
 from __future__ import annotations
 
 from itertools import permutations
-from math import isqrt, prod
+from math import isqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
-from scipy.sparse import csc_array, eye_array, hstack, vstack  # pyright: ignore[reportUnknownVariableType]
+from scipy.sparse import block_diag, csc_array, eye_array, hstack, vstack  # pyright: ignore[reportUnknownVariableType]
 
-from fadiff.hardware import Memory
 from fadiff.schedule.ir import SHARED_LOOPS
-from fadiff.schedule.nest import RELEVANT_DIMS
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.place import Fused
+from fadiff.search.solver.rooms import Crowd, Rooms
 from fadiff.search.solver.sharing import Box, Tilings, halves
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float
 
-    from fadiff.hardware import Machine
     from fadiff.schedule import Schedule
     from fadiff.schedule.constraint_kinds import Together
     from fadiff.search.solver.parts import Tile
@@ -72,6 +70,20 @@ class Agreed(NamedTuple):
     """Of these, the least of each layer: their sum is the bound."""
 
 
+class Block(NamedTuple):
+    """Modes under the trips of one box, and what holds of them."""
+
+    modes: list[Mode]
+    """With no number of the box yet."""
+    ties: Any
+    """Rows that are 0."""
+    limits: Any
+    """Rows that are at most 0, but for those of rooms."""
+    rooms: Rooms
+    crowds: dict[Crowd, Any]
+    """Rows of rooms, each at most 0, by the layers that share them."""
+
+
 class Modes:
     """The modes of all layers of a network, and boxes of trips that they agree on; `places` are those of each layer."""
 
@@ -95,113 +107,109 @@ class Modes:
             for layer, found in zip(self.links.workload.layers, self.places, strict=True)
         }
         """By layer: the links around it that its places tell apart."""
-        self._tiles: dict[tuple[int, int, Box], Tile | None] = {}
+        self._alone = [mode for i, layer in enumerate(links.workload.layers) for mode in self._on_its_own(i, layer)]
+        self._none: Any = csc_array((0, len(self._alone)))
+        self._blocks: dict[Box, Block] = {}
+        # Only where no layer is loose, every group has a last one among the modes.
+        loose = any(links.loose(layer.name) for layer in links.workload.layers)
+        everybody = frozenset(layer.name for layer in links.workload.layers)
+        self._crowds: dict[Box, list[Crowd]] = {box: [] if loose else [everybody] for box in self.boxes}
+        """By box: layers that are told to share room."""
         self._make()
 
     def _make(self) -> None:
         """Modes, and what holds of every schedule: of each layer the modes add up to 1, ties are 0, limits at most."""
-        layers = self.links.workload.layers
-        self.modes: list[Mode] = [mode for i, layer in enumerate(layers) for mode in self._of(i, layer)]
+        layers, blocks = len(self.links.workload.layers), [self._block(box) for box in self.boxes]
+        in_boxes = [mode._replace(box=number) for number, block in enumerate(blocks) for mode in block.modes]
+        self.modes = [*self._alone, *in_boxes]
         self.owner = np.array([mode.layer for mode in self.modes], dtype=int)
         each = np.ones(len(self.modes)), (self.owner, np.arange(len(self.modes)))
-        self.sums: Any = csc_array(each, shape=(len(layers), len(self.modes)))
-        self.ties = self._table(self._agreements())
-        self.limits = self._table((*self._rooms(), *self._sinks()))
+        self.sums: Any = csc_array(each, shape=(layers, len(self.modes)))
+        self.ties: Any = block_diag([self._none, *(block.ties for block in blocks)], format="csc")
+        self._limit()
 
-    def _of(self, number: int, layer: Layer) -> list[Mode]:
-        """The modes of a layer."""
-        found: list[Mode] = []
+    def _limit(self) -> None:
+        """What is at most 0: of the modes of each box, what of all boxes, and rows of crowds."""
+        found: list[Any] = [self._none]
+        for box in self.boxes:
+            block = self._blocks[box]
+            for crowd in self._crowds[box]:
+                if crowd not in block.crowds:
+                    block.crowds[crowd] = block.rooms.rows(crowd)
+            found.append(vstack([block.limits, *(block.crowds[crowd] for crowd in self._crowds[box])]))
+        self.limits: Any = block_diag(found, format="csc")
+
+    def _block(self, box: Box) -> Block:
+        """The modes of a box, as they were found before."""
+        if box not in self._blocks:
+            layers = self.links.workload.layers
+            modes = [mode for i, layer in enumerate(layers) for mode in self._under(i, layer, box)]
+            ties, limits = (_table(found, len(modes)) for found in (self._agreements(modes), self._sinks(modes)))
+            found = [(layers[m.layer], m.fused, m.tile, self.places[m.layer][m.place][1]) for m in modes]
+            self._blocks[box] = Block(modes, ties, limits, Rooms(self.links.machine, found), {})
+        return self._blocks[box]
+
+    def _on_its_own(self, number: int, layer: Layer) -> Iterator[Mode]:
+        """The modes of a layer without a group that shares trips."""
         for i, (fused, place) in enumerate(self.places[number]):
             if not fused:
                 least = [1 if place.grouped and d in place.cut else size for d, size in enumerate(layer.dims)]
                 tile = tuple(Cells((low,), (size,)) for low, size in zip(least, layer.dims, strict=True))
-                found.append(Mode(number, i, fused, None, tile))
-                continue
-            for b, box in self._boxes_of(layer, place):
-                # Where no weights come again, there is nothing to keep.
-                if place.keeps and all(box[SHARED_LOOPS.index(loop)][0] == 1 for loop in "NPQ"):
-                    continue
-                key = number, i, box
-                if key not in self._tiles:
-                    self._tiles[key] = self.tilings.tile(layer, fused, place, box)
-                if (tile := self._tiles[key]) is not None:
-                    found.append(Mode(number, i, fused, b, tile))
-        return found
+                yield Mode(number, i, fused, None, tile)
 
-    def _boxes_of(self, layer: Layer, place: Place) -> Iterator[tuple[int, Box]]:
-        """The boxes that a layer in a group may be in, by number; where trips are given, with these alone."""
+    def _under(self, number: int, layer: Layer, box: Box) -> Iterator[Mode]:
+        """The modes of a layer in a group under the trips of a box."""
+        for i, (fused, place) in enumerate(self.places[number]):
+            trips = self._trips_of(layer, place, box) if fused else None
+            if trips is None:
+                continue
+            least = dict(zip(SHARED_LOOPS, (low for low, _ in trips), strict=True))
+            # Where no weights come again, there is nothing to keep.
+            if place.keeps and least["N"] == least["P"] == least["Q"] == 1:
+                continue
+            if place.sums_stay is not None and least["X"] == 1:
+                continue
+            if (tile := self.tilings.tile(layer, fused, place, trips)) is not None:
+                yield Mode(number, i, fused, 0, tile)
+
+    def _trips_of(self, layer: Layer, place: Place, box: Box) -> Box | None:
+        """The trips of a box that a layer in a group may have: where trips are given, these alone."""
         group = self.given.get(layer.name)
         if group is None or group.trips is None:
-            yield from enumerate(self.boxes)
-            return
+            return box
         shared = [loop for loop in group.nesting if group.trips._asdict()[loop] > 1]
         if place.keeps and group.loops is not None and shared and shared[-1] in "GX":
-            return  # the innermost loop brings other weights every time
-        exact = tuple((trips, trips) for trips in group.trips)
-        yield from ((number, exact) for number in range(len(self.boxes)) if self.holds(number, group.trips))
+            return None  # the innermost loop brings other weights every time
+        return tuple((trips, trips) for trips in group.trips) if _holds(box, group.trips) else None
 
-    def _table(self, entries: Iterable[tuple[object, int, float]]) -> Any:  # noqa: ANN401  (a sparse array)
-        """Rows of coefficients, by any key, of the modes."""
-        row_of: dict[object, int] = {}
-        found = [(row_of.setdefault(key, len(row_of)), column, value) for key, column, value in entries]
-        rows, columns, values = zip(*found, strict=True) if found else ((), (), ())
-        return csc_array((values, (rows, columns)), shape=(len(row_of), len(self.modes)))
-
-    def _grouped(self) -> Iterator[tuple[int, Mode, str]]:
-        """Modes in groups, with their numbers and layers."""
-        for column, mode in enumerate(self.modes):
-            if mode.box is not None:
-                yield column, mode, self.links.workload.layers[mode.layer].name
-
-    def _agreements(self) -> Iterator[tuple[object, int, float]]:
-        """Of each fused link and box, the layer that makes the tensor agrees with the one that reads it, and with those
-        that it passes: equations."""
-        for column, mode, name in self._grouped():
+    def _agreements(self, modes: Sequence[Mode]) -> Iterator[tuple[object, int, float]]:
+        """Of each fused link, the layer that makes the tensor agrees with the one that reads it, and with those
+        that it passes, also on whether a channel loop's sums stay: equations."""
+        layers = self.links.workload.layers
+        for column, mode in enumerate(modes):
+            name, stay = layers[mode.layer].name, self.places[mode.layer][mode.place][1].sums_stay
             for link in mode.fused:
                 source, target = link
                 others = (target, *self.links.passed[link]) if name == source else (name,)
                 for other in others:
                     if link in self.tied[source] and link in self.tied[other]:
-                        yield (link, other, mode.box), column, 1.0 if name == source else -1.0
+                        yield (link, other, stay), column, 1.0 if name == source else -1.0
 
-    def _rooms(self) -> Iterator[tuple[object, int, float]]:
-        """In each box, buffers that are always there and weights that are kept take no more room than groups have when
-        their sinks run, one for each group: at most 0.
-
-        Only where no layer is loose, so that every group has a sink among the modes.
-        """
-        machine, layers = self.links.machine, self.links.workload.layers
-        structure, bits = machine.structure, machine.bits
-        if structure.fuses is None or any(self.links.loose(layer.name) for layer in layers):
-            return
-        fusing, home = usable_bytes(machine, structure.fuses), structure.home("W")
-        lanes = 1 if home is None else prod(axis.size for axis in machine.axes[: len(structure.axes_between(-1, home))])
-        for column, mode, name in self._grouped():
-            place, dims = self.places[mode.layer][mode.place][1], layers[mode.layer].dims
-            always = place.retained_bytes(mode.tile, dims, bits.O)
-            kept = prod(mode.tile[d].low[0] for d in RELEVANT_DIMS["W"]) * bits.W / 8 / lanes if place.keeps else 0.0
-            if home == structure.fuses:
-                always += kept
-            elif home is not None and (kept or not _feeds(name, mode)):
-                yield (mode.box, "weights"), column, kept / usable_bytes(machine, home) - (not _feeds(name, mode))
-            if not _feeds(name, mode):
-                always -= fusing - place.passing_bytes(mode.tile, dims, bits.O)
-            if always:
-                yield (mode.box, "buffers"), column, always / fusing
-
-    def _sinks(self) -> Iterator[tuple[object, int, float]]:
+    def _sinks(self, modes: Sequence[Mode]) -> Iterator[tuple[object, int, float]]:
         """A group has one sink: of two consumers of a tensor, neither of which comes after the other, both feed others:
         at most 0. Only of consumers that are not loose."""
-        for column, mode, name in self._grouped():
+        layers = self.links.workload.layers
+        for column, mode in enumerate(modes):
+            name = layers[mode.layer].name
             read = [target for source, target in mode.fused if source == name]
             for one, other in permutations(read, 2):
                 if not self.links.ordered(one, other) and not self.links.loose(one):
-                    yield (name, one, other, mode.box), column, 1.0
+                    yield (name, one, other), column, 1.0
             for source, target in mode.fused:
-                if target == name and _feeds(name, mode):
+                if target == name and any(made == name for made, _ in mode.fused):
                     for sibling in self.links.readers(source):
                         if not self.links.ordered(name, sibling):
-                            yield (source, name, sibling, mode.box), column, -1.0
+                            yield (source, name, sibling), column, -1.0
 
     def agree(self, cost: Float[np.ndarray, " modes"]) -> Agreed:
         """The cheapest modes under which neighbours agree; `cost` is that of all runs of a layer, inf if impossible."""
@@ -298,8 +306,26 @@ class Modes:
     def part(self, cuts: Mapping[int, tuple[int, int]]) -> None:
         """Part boxes of trips in two, each up to so many trips of a loop and more."""
         for number in sorted(cuts, reverse=True):
-            self.boxes[number : number + 1] = halves(self.boxes[number], *cuts[number])
+            whole, parts = self.boxes[number], halves(self.boxes[number], *cuts[number])
+            self.boxes[number : number + 1] = parts
+            self._crowds |= dict.fromkeys(parts, self._crowds.pop(whole))
+            self._blocks.pop(whole)
         self._make()
+
+    def crowd(self, share: Float[np.ndarray, " modes"]) -> bool:
+        """Tell layers that take more room in a box than there is in the groups that have any of them, by so much of
+        each layer in each mode, that they share it; whether there were any."""
+        first, found = len(self._alone), False
+        for box in self.boxes:
+            block = self._blocks[box]
+            part, first = share[first : first + len(block.modes)], first + len(block.modes)
+            crowds = block.rooms.crowded(part, self.links.workload.topological) if self._crowds[box] else []
+            if new := [crowd for crowd in crowds if crowd not in self._crowds[box]]:
+                self._crowds[box] = [*self._crowds[box], *new]
+                found = True
+        if found:
+            self._limit()
+        return found
 
     def of_schedule(self, schedule: Schedule) -> list[list[int]]:
         """The modes that each layer of a schedule may be in, whatever it keeps."""
@@ -315,16 +341,17 @@ class Modes:
 
     def holds(self, number: int | None, trips: Sequence[int]) -> bool:
         """Whether trips are in a box."""
-        return number is None or all(low <= t <= high for t, (low, high) in zip(trips, self.boxes[number], strict=True))
+        return number is None or _holds(self.boxes[number], trips)
 
 
-def _feeds(name: str, mode: Mode) -> bool:
-    """Whether a layer's group goes on after it."""
-    return any(source == name for source, _ in mode.fused)
+def _table(entries: Iterable[tuple[object, int, float]], columns: int) -> Any:  # noqa: ANN401  (a sparse array)
+    """Rows of coefficients, by any key, of modes."""
+    row_of: dict[object, int] = {}
+    found = [(row_of.setdefault(key, len(row_of)), column, value) for key, column, value in entries]
+    rows, places, values = zip(*found, strict=True) if found else ((), (), ())
+    return csc_array((values, (rows, places)), shape=(len(row_of), columns))
 
 
-def usable_bytes(machine: Machine, node: int) -> float:
-    """Bytes of a memory that may be filled."""
-    memory = machine.nodes[node]
-    assert isinstance(memory, Memory)
-    return float(memory.usable_bytes)
+def _holds(box: Box, trips: Sequence[int]) -> bool:
+    """Whether trips are in a box."""
+    return all(low <= t <= high for t, (low, high) in zip(trips, box, strict=True))

@@ -293,6 +293,7 @@ class Prover:
         be looked at; whether anything is left to do. A line that stalls waits for boxes to be parted."""
         before = self.lines[weights].value if weights in self.lines else 0.0
         modes, agreed, _ = self.ask(weights)
+        crowded = self.modes.crowd(agreed.share)
         target, value = self._target(weights), self.lines[weights].value
         if value >= target:
             return False
@@ -307,7 +308,7 @@ class Prover:
                 self._look(weights, mode, (target - value) / float(self._repeat[mode.layer]), deadline)
                 if self.walks >= stop:
                     break
-            if parted or self.walks > walked:
+            if parted or crowded or self.walks > walked:
                 return True
         if groups:
             self._raise(weights, self.covers.least(agreed, weights, target, lambda: clock.monotonic() > deadline))
@@ -321,7 +322,9 @@ class Prover:
             bound.passes == walked and (part := bound.lowest(weights, asks(self.kind_of, self.modes, mode))) is not None
         ):
             assert isinstance(bound, LayerBound)
-            value = bound.known(weights).value[part].item()
+            known = bound.known(weights)
+            known.narrow(part, mode.tile)
+            value = known.value[part].item()
             if clock.monotonic() > deadline or not bound.look(weights, part, value * (1 + LEAST_STEP) + open_):
                 break
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -116,6 +116,23 @@ class Known:
             if least.min() != most.max() or low.min() != high.max():
                 met &= (low <= most[:, None]) & (least[:, None] <= high)
         return met
+
+    def narrow(self, number: int, wanted: Tile) -> None:
+        """Where one tile alone is of interest, and a part has others, too, put it on its own and them beside it: what
+        is around it would hide how little room its buffers leave."""
+        part = self.parts[number]
+        if any(low < high for at in wanted for low, high in zip(at.low, at.high, strict=True)):
+            return
+        tile, others = list(part.tile), list[Part]()
+        for d, (mine, at) in enumerate(zip(part.tile, wanted, strict=True)):
+            tile[d] = at
+            for low, high in ((mine.low[0], at.low[0] - 1), (at.high[0] + 1, mine.high[0])):
+                if low <= high:
+                    rest = (*tile[:d], Cells((low,), (high,)), *part.tile[d + 1 :])
+                    others.append(replace(part, tile=rest, cuts=()))
+        if others:
+            parts = [replace(part, tile=tuple(tile), cuts=(), floored=False, settled=False), *others]
+            self.replace(number, parts, [self.value[number].item()] * len(parts))
 
     def replace(self, number: int, parts: Sequence[Part], values: Sequence[float]) -> None:
         """Put parts in the place of one."""

@@ -72,7 +72,7 @@ class Buffer:
             values = values * min(tile[d].low[0], extent) / extent
         sides = list[int]()
         for i, d in enumerate((P, Q)):
-            least = min(self.stored[i], self._stored_tile(i, tile[d].low[0]) + self.halo[i])
+            least = min(self.stored[i], self.stored_tile(i, tile[d].low[0]) + self.halo[i])
             sides.append(least if d in cut else self.stored[i])
         waits = 0
         if all(d in cut and tile[d].high[0] < size[d] for d in (P, Q)):
@@ -83,7 +83,7 @@ class Buffer:
         """Whether it is certain to have a halo that outlasts a shared iteration."""
         return any(halo and tile[d].high[0] < size[d] for halo, d in zip(self.halo, (P, Q), strict=True))
 
-    def _stored_tile(self, i: int, tile: int) -> int:
+    def stored_tile(self, i: int, tile: int) -> int:
         """Stored rows (columns) of a shared iteration at least, where the layer has a tile."""
         if self.steps is None:
             return (tile - 1) * self.stored[i] // self.computed[i] + 1
@@ -92,6 +92,35 @@ class Buffer:
             stored = min(step.stored[i], step.stride[i] * tile)
             tile = -(-stored * step.computed[i] // step.stored[i])
         return stored
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of a channel loop's consumer, which wait in their home while its producer runs; their least size follows
+    from the producer's tile.
+
+    The consumer's tile is as large along N and G, and of p' stored rows of the producer it has p'/stride. All of its
+    channels are in it, since the sums stay.
+    """
+
+    made: Buffer
+    """The producer's output."""
+    stride: tuple[int, int]
+    image: tuple[int, int]
+    """Of the consumer."""
+    values: float
+    """Of one instance of the home, at one place of the image, for all of N and G."""
+    shared: tuple[tuple[int, int], ...]
+    """Dims of which a group may cut these values, with their sizes."""
+
+    def least_bytes(self, tile: Sequence[Cells], bits: int) -> float:
+        """Bytes held at least in one instance, for tiles of the producer within cells."""
+        values = self.values
+        for d, size in self.shared:
+            values = values * min(tile[d].low[0], size) / size
+        for i, d in enumerate((P, Q)):
+            values *= min(self.image[i], -(-self.made.stored_tile(i, tile[d].low[0]) // self.stride[i]))
+        return values * bits / 8
 
 
 @dataclass(frozen=True)
@@ -112,8 +141,13 @@ class Place:
     """Whether its weights stay on chip from one shared iteration to the next; None where that is left open."""
     slides: bool | None = None
     """Whether its window slides over what it fetches from one shared iteration to the next; likewise."""
-    holds: bool = False
-    """Whether its sums must stay in their home from one shared iteration to the next."""
+    sums_stay: bool | None = None
+    """In a group that shares a channel loop, whether the sums of its consumer stay in their home from one iteration to
+    the next; None where no channel loop is shared."""
+    holds: bool | None = None
+    """The same of the consumer itself."""
+    sums: Sums | None = None
+    """Of the producer: what waits for the consumer."""
     taken: tuple[tuple[int, float], ...] = ()
     """Bytes of memories, by node, that others of its group take beside it."""
     loose: bool = False
@@ -256,11 +290,36 @@ def places(links: Links, layer: Layer) -> list[tuple[Fused, Place]]:
             continue
         place = _place(links, layer, fused)
         fetched = layer.is_mac and not place.role.fused_weight and links.machine.structure.home("W") is not None
-        if fetched and not place.cut.isdisjoint(IRRELEVANT_DIMS["W"]):
-            found += [(fused, replace(place, keeps=keeps)) for keeps in (True, False)]
-        else:
-            found.append((fused, place))
+        kept = (True, False) if fetched and not place.cut.isdisjoint(IRRELEVANT_DIMS["W"]) else (None,)
+        found += [(fused, replace(place, keeps=keeps)) for keeps in kept]
+        under_x = _under_x(links, layer, place, *fused) if len(fused) == 1 else ()
+        found += [
+            (fused, replace(one, keeps=keeps)) for one in under_x for keeps in kept if not (keeps and one.sums_stay)
+        ]
     return found
+
+
+def _under_x(links: Links, layer: Layer, place: Place, link: Link) -> list[Place]:
+    """The places of a layer in a group of two that shares a channel loop, where it may: the sums of the consumer stay
+    in their home or come again. Where they stay, that loop is the innermost one, so no weights are kept."""
+    workload, home = links.workload, links.machine.structure.home("O")
+    consumer = workload[link[1]]
+    edges = [edge for edge in workload.edges if (edge.source, edge.target) == link]
+    if home is None or not all("X" in sharable(workload, links.machine, edge) for edge in edges):
+        return []
+    if layer.name == consumer.name:
+        place = replace(place, cut=place.cut | {C})
+        return [replace(place, sums_stay=stay, holds=stay) for stay in (True, False)]
+    place = replace(place, cut=place.cut | {K})
+    assert place.made is not None
+    sums = Sums(
+        place.made,
+        consumer.stride,
+        _image(consumer),
+        consumer.dims.N * consumer.channels / links.machine.instances(home),
+        tuple((d, layer.dims[d]) for d in (N, G) if consumer.dims[d] == layer.dims[d] > 1),
+    )
+    return [replace(place, sums_stay=True, sums=sums), replace(place, sums_stay=False)]
 
 
 def _place(links: Links, layer: Layer, fused: Fused) -> Place:
@@ -283,20 +342,18 @@ def _place(links: Links, layer: Layer, fused: Fused) -> Place:
         grouped=True,
         waiting=tuple(waiting.values()),
         made=_made(links, layer, fused) if leaving else None,
-        cut=frozenset(DIMS.index(dim) for dim in _cuts(links, layer, own, lonely=len(fused) == 1)),
+        cut=frozenset(DIMS.index(dim) for dim in _cuts(links, layer, own)),
     )
 
 
-def _cuts(links: Links, layer: Layer, edges: Sequence[Edge], *, lonely: bool) -> set[str]:
-    """Dims of a layer that a group with some edges may cut; its channels only in a group of two."""
+def _cuts(links: Links, layer: Layer, edges: Sequence[Edge]) -> set[str]:
+    """Dims of a layer that a group with some edges may cut, but for its channels."""
     free = set(SHARED_LOOPS)
     for edge in edges:
         free &= sharable(links.workload, links.machine, edge)
     dims = free - {"X"}
     if layer.dims.G == 1:
         dims.discard("G")
-    if "X" in free and lonely:
-        dims |= {"C" if edge.target == layer.name else "K" for edge in edges}
     return dims
 
 
@@ -334,7 +391,8 @@ def _passing(links: Links, layer: Layer, name: str, fused: Fused) -> Buffer:
     shared = tuple((d, layer.dims[d]) for d in (N, G) if all(workload[x].dims[d] == layer.dims[d] > 1 for x in path))
     steps = tuple(_step(edge, workload) for edge in edges)
     halo = _halo(links, name, {*fused, (name, edges[-1].target)})
-    return Buffer(source.stored, steps, _image(source), halo, source.dims.N * source.channels, shared)
+    kept = any(any(links.halo((name, reader))) for reader in links.readers(name))
+    return Buffer(source.stored, steps, _image(source), halo, source.dims.N * source.channels, shared, kept)
 
 
 def _step(edge: Edge, workload: Workload) -> Step:

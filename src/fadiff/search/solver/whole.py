@@ -22,8 +22,8 @@ from fadiff.schedule.nest import IMAGE_DIMS, RELEVANT_DIMS, C, G, N
 from fadiff.schedule.tiling import IMAGE, group_tiling, inner_edges, shared_dim
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
-from fadiff.search.solver.modes import usable_bytes
 from fadiff.search.solver.parts import row_of
+from fadiff.search.solver.rooms import usable_bytes
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ class Option(NamedTuple):
     """Its number."""
     slides: bool | None = None
     """Whether the layer's window slides along a shared loop; None where it has nothing to slide over."""
-    holds: bool = False
-    """Whether the layer must hold its sums over shared iterations."""
     kept: tuple[tuple[int, float], ...] = ()
     """Bytes in memories, by node, that the layer keeps while others run."""
 
@@ -89,8 +87,7 @@ class Wholes:
         """Bounds of layers with less room."""
         structure = self._machine.structure
         self._home, self._fuses = structure.home("W"), structure.fuses
-        axes = () if self._home is None else structure.axes_between(-1, self._home)
-        self._lanes = prod(axis.size for axis in self._machine.axes[: len(axes)])
+        self._sums_home = structure.home("O")
 
     def alone(self, name: str) -> tuple[Seat, ...]:
         """A layer on its own."""
@@ -157,13 +154,16 @@ class Wholes:
         for number, place in places:
             if place.keeps and (softmax or trips["N"] == trips["P"] == trips["Q"] == 1):
                 continue
-            if softmax:
-                options.append(self._under_softmax(number, layer, tile, first=first))
+            # What waits beside the producer is told by the consumer.
+            if (place.sums_stay is None) is (trips["X"] > 1) or place.sums is not None:
+                continue
+            if softmax and not first and not place.holds:
                 continue
             kept = dict[int, float]()
+            if place.holds and self._sums_home is not None:
+                kept[self._sums_home] = self._held("O", self._sums_home, tile, self._machine.bits.sums)
             if place.keeps and self._home is not None:
-                values = prod(tile[d] for d in RELEVANT_DIMS["W"])
-                kept[self._home] = values * self._machine.bits.W / 8 / self._lanes
+                kept[self._home] = self._held("W", self._home, tile, self._machine.bits.W)
             if not self._may_slide(layer, place, trips):
                 options.append(Option(number, kept=tuple(kept.items())))
                 continue
@@ -178,21 +178,9 @@ class Wholes:
             options.append(Option(number, slides=True, kept=tuple(kept.items())))
         return Seat(self._number[name], tuple(Cells((size,), (size,)) for size in tile), live, tuple(options))
 
-    def _under_softmax(self, number: int, layer: Layer, tile: Sequence[int], *, first: bool) -> Option:
-        """A layer of a pair that shares X with a softmax in it: the sums of the second wait in their home.
-
-        X is the innermost loop then, so that no weights outlast an iteration.
-        """
-        structure, bits = self._machine.structure, self._machine.bits
-        home = structure.home("O")
-        if first or home is None:
-            return Option(number)
-        width = float(bits.sums)
-        if home != structure.keepers("O")[-1]:
-            width = min(width, bits.O * layer.stored_words / layer.output_words)
-        lanes = prod(axis.size for axis in self._machine.axes[: len(structure.axes_between(-1, home))])
-        held = prod(tile[d] for d in RELEVANT_DIMS["O"]) * width / 8 / lanes
-        return Option(number, holds=True, kept=((home, held),) if home != self._fuses else ())
+    def _held(self, tensor: str, home: int, tile: Sequence[int], bits: int) -> float:
+        """Bytes of all of a layer's weights or sums in an instance of their home, at least."""
+        return prod(tile[d] for d in RELEVANT_DIMS[tensor]) * bits / 8 / self._machine.instances(home)
 
     def _may_slide(self, layer: Layer, place: Place, trips: Mapping[str, int]) -> bool:
         """Whether a window may slide over an input that is fetched, and its tiles overlap."""
@@ -251,9 +239,9 @@ class Wholes:
                 part = usable_bytes(self._machine, node) / PARTS_OF_ROOM
                 taken[node] = floor(bytes_ / part) * part
         if level:
-            key = id(bound), *wanted, option.slides, option.holds, *sorted(taken.items())
+            key = id(bound), *wanted, option.slides, *sorted(taken.items())
             if key not in self._narrow:
-                told = replace(place, waiting=(), made=None, slides=option.slides, holds=option.holds)
+                told = replace(place, waiting=(), made=None, slides=option.slides)
                 told = replace(told, taken=tuple(sorted(taken.items())))
                 self._narrow[key] = bound.within(weights, wanted, told)
             bound, wanted = self._narrow[key], (0, seat.tile)
