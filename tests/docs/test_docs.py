@@ -59,7 +59,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("COLUMNS", raising=False)
     for method in METHODS.keys() - {"greedy"}:
         monkeypatch.setitem(METHODS, method, recall)
-    monkeypatch.setattr(import_module("fadiff.search.pareto"), "_method", lambda *given, **_: recall(*given))
+    monkeypatch.setattr(import_module("fadiff.search.pareto"), "_steps", lambda *given: recall(*given[:4]))
     for module in ("fadiff.cli.optimize", "fadiff.search.pareto"):
         monkeypatch.setattr(import_module(module), "PROOF_WALKS", 1)
     return tmp_path

@@ -117,7 +117,7 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
 
     class Known:
         def __init__(self, task, settings, incumbent):
-            self.task, self.groups, self.learned = SimpleNamespace(fusing=0), [], None
+            self.task, self.groups, self.learned = SimpleNamespace(fusing=0, widths={False: 1}), [], None
             self.incumbent = SimpleNamespace(starts=())
 
         def map(self, starts, *, polished):

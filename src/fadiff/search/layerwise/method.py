@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fadiff.workload import Workload
 
 TUNED_STARTS = 128
-"""Without fusion there is time for twice as many starts of each layer."""
+"""Without fusion there is time for twice as many starts of each layer, or more."""
 _STEPS_PER_STATUS = 100
 
 
