@@ -18,8 +18,8 @@ import yaml
 
 from fadiff import Machine, load_schedule, optimize
 from fadiff.errors import FadiffError
-from fadiff.sweeps import cell as cell_module
 from fadiff.sweeps import folder as module
+from fadiff.sweeps import lesson as lesson_module
 from fadiff.sweeps.cell import Found, search_cell
 from fadiff.sweeps.folder import sweep
 from fadiff.sweeps.measure import Progress
@@ -115,10 +115,10 @@ def test_cells_that_learn_find_the_same_in_any_order_and_after_an_interrupt(plan
     rows = sweep(plan, tmp_path / "forth", Counting([]))
     middle = "gemmini-small:scratchpad.bytes=2KB"
     assert [row["learned_from"] for row in rows] == [middle, "", middle]
-    cell_module._pioneered.cache_clear()
+    lesson_module.pioneered.cache_clear()
     with pytest.raises(KeyboardInterrupt):
         sweep(plan, tmp_path / "back", Backwards([], lambda c: KeyboardInterrupt() if "1KB" in c.machine else None))
-    cell_module._pioneered.cache_clear()
+    lesson_module.pioneered.cache_clear()
     assert len(sweep(plan, tmp_path / "back", Backwards([]))) == 3
     for row in rows:
         assert (tmp_path / "forth" / row["schedule"]).read_bytes() == (tmp_path / "back" / row["schedule"]).read_bytes()
@@ -132,8 +132,8 @@ def test_where_the_pioneer_fails_the_others_search_on_their_own(
             raise FadiffError("it will not do")
         return optimize(workload, hardware, **told | {"method": "greedy"})
 
-    monkeypatch.setattr(cell_module, "optimize", fails)
-    cell_module._pioneered.cache_clear()
+    monkeypatch.setattr(lesson_module, "optimize", fails)
+    lesson_module.pioneered.cache_clear()
     rows = sweep(plan | {"methods": "exact", "machines": plan["machines"][1]}, tmp_path / "out")
     assert [row["error"] for row in rows] == ["", "it will not do", ""]
     assert [row["learned_from"] for row in rows] == ["", "", ""]
@@ -177,7 +177,7 @@ def test_a_search_that_is_interrupted_is_no_result(plan: dict[str, Any], monkeyp
     def stopped(*given: object, **options: object) -> object:
         return type("Result", (), {"stopped": "interrupt"})
 
-    monkeypatch.setattr("fadiff.sweeps.cell.optimize", stopped)
+    monkeypatch.setattr("fadiff.sweeps.lesson.optimize", stopped)
     with pytest.raises(KeyboardInterrupt):
         search_cell(cell)
 

@@ -79,7 +79,7 @@ def price_sentence(space: Space, price: Price, aim: Aim) -> str:
     more = price.after > price.before
     step = f"{amount} {'more' if more else 'less'} {price.number}"
     does = f"{'buys' if gain >= 0 else 'costs'} {abs(gain):.2%} {TOLD[aim]}"
-    searched = f", after a search of {price.effort_seconds:.0f} s" if gain < 0 and price.effort_seconds >= 0.5 else ""
+    searched = f", after a search of {price.effort_seconds:.2g} s" if gain < 0 and price.effort_seconds >= 0.5 else ""
     return f"{step} {does} {'for' if area >= 0 else 'and saves'} {abs(area):.2%} area{searched}"
 
 

@@ -66,7 +66,6 @@ def joint(
     known = ExactSearch(Task.of(workload, machine, settings), settings, incumbent)
     told = None if parts.descent is None else replace(parts.descent, fuse=parts.fuses(known.task))
     yield from steps(known, parts, iter(()) if told is None else _rounds(known, told, parts))
-    known.teach()
 
 
 def _rounds(known: ExactSearch, told: gradient.DescentSettings, parts: JointSettings) -> Iterator[Status]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.errors import FadiffError
-from fadiff.search.optimize import SEARCH_SHARE, optimize
+from fadiff.sweeps.lesson import pioneered, searched
 from fadiff.sweeps.plan import KEY
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fadiff.schedule import Schedule
-    from fadiff.search.driver import Result
-    from fadiff.search.exact.lessons import Lessons
     from fadiff.sweeps.plan import Cell
     from fadiff.sweeps.rows import Row
 
@@ -50,13 +49,14 @@ class Found(NamedTuple):
     schedule: Schedule
 
 
-def search_cell(cell: Cell) -> Found:
+def search_cell(cell: Cell, shared: Path | None = None) -> Found:
     """Do the search, and prove a bound in what is left of the time, where the plan asks for it.
 
-    Interrupted, it is no result. A cell that learns has its pioneer searched first, unless this process just did so.
+    Interrupted, it is no result. A cell that learns has its pioneer searched first, unless this process just did so, or
+    another one with which it shares a folder.
     """
-    first, lessons = (None, None) if cell.pioneer is None else _pioneered(cell.pioneer)
-    found = first if first is not None and cell == cell.pioneer else _searched(cell, lessons)
+    first, lessons = (None, None) if cell.pioneer is None else pioneered(cell.pioneer, shared)
+    found = first if first is not None and cell == cell.pioneer else searched(cell, lessons)
     best, schedule, proven = found.best, found.schedule, dict[str, float]()
     if cell.bound and (left := cell.budget_s - found.seconds) > 0:
         from fadiff.search.solver.network_bound import bound
@@ -79,34 +79,6 @@ def search_cell(cell: Cell) -> Found:
         "learned_from": cell.pioneer.machine if lessons and cell.pioneer and cell != cell.pioneer else "",
     }
     return Found(told, schedule)
-
-
-@lru_cache(maxsize=1)
-def _pioneered(pioneer: Cell) -> tuple[Result | None, Lessons | None]:
-    """What a pioneer finds and teaches; nothing where it fails, or the budget ends its search."""
-    from fadiff.search.exact.lessons import Lessons
-
-    lessons = Lessons()
-    try:
-        found = _searched(pioneer, lessons)
-    except FadiffError:
-        return None, None
-    return found, lessons if lessons.learned else None
-
-
-def _searched(cell: Cell, lessons: Lessons | None) -> Result:
-    found = optimize(
-        cell.workload,
-        cell.hardware,
-        method=cell.method,
-        budget_seconds=cell.budget_s * SEARCH_SHARE if cell.bound else cell.budget_s,
-        seed=cell.seed,
-        objective=cell.objective,
-        lessons=lessons,
-    )
-    if found.stopped == "interrupt":
-        raise KeyboardInterrupt
-    return found
 
 
 def cell_row(cell: Cell, results: Row, schedule_file: str = "", error: str = "") -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from fadiff.cost import save_schedule
 from fadiff.files import write_bytes
 from fadiff.sweeps.cell import TEXTS, Found, cell_row, search_cell, sentence
+from fadiff.sweeps.lesson import forget
 from fadiff.sweeps.local import Local
 from fadiff.sweeps.measure import Crew, Progress, Table, measure
 from fadiff.sweeps.plan import KEY, Cell, read_plan
@@ -52,17 +54,22 @@ def sweep(
             save_schedule(into / file, found.schedule)
             return [cell_row(cell, found.results, file)]
 
-        found = measure(
-            Table(into / TABLE, KEY, ELSEWHERE),
-            cells,
-            search_cell,
-            Local(crew) if isinstance(crew, int) else crew,
-            keep,
-            settled=_settled,
-            kin=lambda cell: cell.kin,
-            lesson=lambda cell: cell.lesson,
-            watch=watch,
-        )
+        crew = Local(crew) if isinstance(crew, int) else crew
+        several = isinstance(crew, Local) and crew.workers > 1
+        try:
+            found = measure(
+                Table(into / TABLE, KEY, ELSEWHERE),
+                cells,
+                partial(search_cell, shared=into.resolve()) if several else search_cell,
+                crew,
+                keep,
+                settled=_settled,
+                kin=lambda cell: cell.kin,
+                lesson=lambda cell: cell.lesson,
+                watch=watch,
+            )
+        finally:
+            forget(into)
         columns = dict.fromkeys(name for row in found for name in row)
         rows = [{name: _value(name, row.get(name, "")) for name in columns} for row in found]
         _write_parquet(into / PARQUET, rows)

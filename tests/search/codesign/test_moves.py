@@ -52,6 +52,16 @@ def test_neighbours_keep_to_the_area_and_come_once():
     assert all(question.fits(values) for values in found)
 
 
+def test_lanes_that_no_memory_makes_room_for_are_not_added():
+    frugal = FREE.rounded([FREE.smallest[0], FREE.smallest[1], 8, 8])
+    question = Question((TOY,), FREE, machine_area(FREE.at(frugal)).total)
+    found = neighbours(question, frugal)
+    assert not {move.name for move in found} & {"more rows.size", "more cols.size"}
+    roomy = FREE.rounded([FREE.largest[0], FREE.largest[1], 8, 8])
+    found = neighbours(Question((TOY,), FREE, machine_area(FREE.at(roomy)).total), roomy)
+    assert {"more rows.size", "more cols.size"} <= {move.name for move in found}
+
+
 @pytest.mark.parametrize("kilobytes", [4, 16, 64])
 def test_shrunk_memories_are_the_smallest_that_hold_the_schedule(kilobytes: int):
     values = FREE.rounded([kilobytes * 1024, kilobytes * 1024, 4, 4])

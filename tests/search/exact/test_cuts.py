@@ -108,3 +108,32 @@ def test_plans_without_mappings_are_not_chosen_and_known_plans_are_added_once():
     assert len(cuts.cut(alone_only, WEIGHTS).groups) == len(singles)
     known = cuts.known(set(alone_only))
     assert [plan for plan, is_known in zip(cuts.plans, known, strict=True) if is_known] == singles
+
+
+@pytest.mark.parametrize("workload", [CHAIN, BRANCHES], ids=["chain", "branches"])
+def test_what_plans_cost_is_kept_until_prices_or_their_mappings_change(workload, monkeypatch: pytest.MonkeyPatch):
+    task, every, menus, _ = priced(workload, 400, 2)
+    tried = []
+
+    def noted(task, plan, *told):
+        tried.append(plan)
+        return fill(task, plan, *told)
+
+    monkeypatch.setattr("fadiff.search.exact.cuts.fill", noted)
+    cuts = Cuts(task, every)
+    before = cuts.cut(menus, WEIGHTS)
+    assert tried
+    tried.clear()
+    again = cuts.cut(menus, WEIGHTS)
+    assert not tried
+    assert again.total == before.total
+    changed = before.groups[0].plan.conditions[0]
+    kept = {one.plan for one in before.groups if changed not in one.plan.conditions}
+    menus[changed] = menus[changed]._replace(cycles=1.01 * menus[changed].cycles)
+    for weights in (WEIGHTS, (1.0, 0.4)):
+        tried.clear()
+        found = cuts.cut(menus, weights)
+        assert before.groups[0].plan in tried
+        assert bool(kept & {*tried}) == (weights != WEIGHTS)
+        assert found.total == pytest.approx(Cuts(task, every).cut(menus, weights).total, rel=2e-3)
+        np.testing.assert_allclose(found.least, Cuts(task, every).least(menus, weights))

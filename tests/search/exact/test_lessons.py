@@ -8,7 +8,7 @@ import pytest
 
 from fadiff import Dims, Group, Input, Layer, Machine, Schedule, Workload, evaluate, load_machine, optimize, violations
 from fadiff.hardware.variants import read_variant
-from fadiff.search.driver import Incumbent, Settings
+from fadiff.search.driver import Incumbent, Settings, Status
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.lessons import Lessons, alike, outgrown, recalled
@@ -23,6 +23,14 @@ PAIR = Workload(
         Layer("b", "mac", Dims(K=8, C=8, P=8, Q=8), inputs=(Input("a"),)),
     ),
 )
+SMALL = Workload(
+    "small",
+    (
+        Layer("a", "mac", Dims(K=4, C=2, P=4, Q=4), inputs=(Input(None),)),
+        Layer("b", "mac", Dims(K=2, C=4, P=4, Q=4), inputs=(Input("a"),)),
+    ),
+)
+"""Few mappings, which are soon searched."""
 
 
 def machine(kb: int) -> Machine:
@@ -104,7 +112,31 @@ def test_a_machine_that_is_not_alike_learns_nothing():
     assert taught().learned is not None
 
 
-def test_a_search_that_the_budget_ended_teaches_nothing():
+def test_a_search_without_groups_teaches_nothing():
     lessons = Lessons()
-    assert optimize(PAIR, machine(2), budget_seconds=1e-3, lessons=lessons).stopped == "budget"
+    assert optimize(SMALL, machine(2), budget_seconds=1e-3, lessons=lessons).stopped == "budget"
     assert lessons.learned is None
+    assert optimize(SMALL, machine(4), lessons=lessons).schedule == optimize(SMALL, machine(4)).schedule
+    assert lessons.learned is not None
+
+
+@pytest.mark.parametrize("last", ["map", "fuse"])
+def test_a_search_that_is_ended_teaches_what_it_has_and_others_go_on_from_there(last: str):
+    def stop(status: Status, incumbent: Incumbent, seconds: float) -> None:
+        if status.phase == last:
+            raise KeyboardInterrupt
+
+    lessons = Lessons()
+    assert optimize(SMALL, machine(2), lessons=lessons, watch=stop).stopped == "interrupt"
+    assert lessons.learned is not None
+    assert not lessons.learned.whole
+    phases: list[str] = []
+    found = optimize(SMALL, machine(4), lessons=lessons, watch=lambda status, *_: phases.append(status.phase))
+    assert found.best.edp_uj_cycles <= optimize(SMALL, machine(4)).best.edp_uj_cycles * 1.001
+    assert "solve" in phases
+
+
+def test_what_was_done_on_a_machine_alike_is_not_done_again():
+    phases: list[str] = []
+    optimize(PAIR, machine(2), lessons=taught(), watch=lambda status, *_: phases.append(status.phase))
+    assert "solve" not in phases

@@ -63,14 +63,22 @@ def swap_moves(question: Question, values: Values, stride: float = STRIDES[0]) -
 
 
 def neighbours(question: Question, values: Values, stride: float = STRIDES[0]) -> list[Move]:
-    """All neighbours within the area, each once; swaps first, since they find what single moves cannot."""
+    """All neighbours within the area, each once; swaps first, since they find what single moves cannot.
+
+    What is too large gives up memory. Where that is not enough for the lanes that a move adds, it leads nowhere.
+    """
     space = question.space
     found: dict[Values, Move] = {}
     for move in (*swap_moves(question, values, stride), *single_moves(space, values, stride)):
-        fitted = move._replace(values=move.values if question.fits(move.values) else question.fitted(move.values))
-        if fitted.values != values and question.fits(fitted.values):
-            found.setdefault(fitted.values, fitted)
+        fitted = move.values if question.fits(move.values) else question.fitted(move.values)
+        if fitted != values and question.fits(fitted) and _lanes(space, fitted) == _lanes(space, move.values):
+            found.setdefault(fitted, move._replace(values=fitted))
     return list(found.values())
+
+
+def _lanes(space: Space, values: Values) -> Values:
+    """The numbers that are powers, such as the sides of arrays."""
+    return tuple(value for number, value in zip(space.numbers, values, strict=True) if number.powers_of is not None)
 
 
 def needed_values(space: Space, values: Values, evaluations: tuple[Evaluation, ...]) -> Values:

@@ -8,7 +8,7 @@ Which buffers a group needs under which trips does not depend on them either: on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from fadiff.search.exact.climb import price
-from fadiff.search.exact.menus import Menu, distinct, size_of, some, subset, weighed
+from fadiff.search.exact.menus import Menu, size_of, some, subset, weighed
 from fadiff.search.trees import each
 
 if TYPE_CHECKING:
     from jax import Array
 
     from fadiff.search.exact.conditions import Condition, Task
-    from fadiff.search.exact.menus import Menus
+    from fadiff.search.exact.menus import Key, Menus
     from fadiff.search.exact.plans import Members, Plan
     from fadiff.search.objective import Weights
 
@@ -37,38 +37,44 @@ class Learned(NamedTuple):
     """Conditions whose best mapping was climbed from."""
     thrifty: frozenset[Condition]
     """Conditions with mappings for less room, too."""
+    tried: Mapping[int, frozenset[Key]]
+    """By layer: mappings that were tried under all conditions."""
     plans: tuple[Plan, ...]
     """Those of its last groups."""
+    whole: bool
+    """Whether the search ran to its end. What another one only begins with may have been left unfinished."""
 
 
 @dataclass
 class Lessons:
     """Given to several searches, one after the other: the first fills them, the others start from what is in them.
 
-    Only the first one that ends teaches anything, so what another one finds depends on the first alone, and not on how
-    many there were between. Searches on machines that are not alike the first are as if they had none.
+    Only the first one that finds groups teaches anything, so what another one finds depends on the first alone, and not
+    on how many there were between. Searches on machines that are not alike the first are as if they had none.
     """
 
     task: Task | None = None
     """The first one's."""
-    learned: Learned | None = None
+    teach: Callable[[], Learned | None] = lambda: None
+    """What the first one has found out so far; nothing before it has groups."""
     sets: dict[tuple[str, ...], Members] = field(default_factory=dict[tuple[str, ...], "Members"])
     """Sets of layers, and the trip counts that they could share."""
     widened: dict[tuple[str, ...], Members] = field(default_factory=dict[tuple[str, ...], "Members"])
     """The same for sets of which all trip counts are tried."""
+    known: Learned | None = None
+    """What the first one found out, if that was asked for."""
+
+    @property
+    def learned(self) -> Learned | None:
+        """What the first search found out, once it is over."""
+        if self.known is None:
+            self.known, self.teach = self.teach(), lambda: None
+        return self.known
 
     def suit(self, task: Task) -> bool:
         """Whether they are of use to a task."""
         self.task = self.task or task
         return alike(self.task, task)
-
-    def learn(
-        self, menus: Menus, climbed: Collection[Condition], thrifty: Collection[Condition], plans: Sequence[Plan]
-    ) -> None:
-        """Keep what a search found out, if it is the first."""
-        if self.learned is None:
-            found = {condition: distinct(menu) for condition, menu in menus.items() if size_of(menu)}
-            self.learned = Learned(found, frozenset(climbed), frozenset(thrifty), tuple(plans))
 
 
 def alike(one: Task, other: Task) -> bool:

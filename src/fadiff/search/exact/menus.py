@@ -42,6 +42,8 @@ MAPPINGS_ALONE = 8
 LITTLE_ROOM = 1 / 32
 """Share of a memory below which a smaller mapping is not worth looking for."""
 
+Key = tuple[bytes, bytes]
+"""What tells mappings apart."""
 Menu = Mapped
 """Mappings of one layer under one condition, as NumPy arrays; the last axis runs over them."""
 Menus = dict[Condition, Menu]
@@ -114,7 +116,7 @@ def best_few(menu: Menu, weights: Weights) -> Menu:
     return subset(menu, different[:MAPPINGS_ALONE])
 
 
-def key_of(start: Start) -> tuple[bytes, bytes]:
+def key_of(start: Start) -> Key:
     """What tells starts apart."""
     return start.factors.tobytes(), start.order.tobytes()
 

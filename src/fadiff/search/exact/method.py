@@ -29,9 +29,10 @@ from fadiff.search.exact.assemble import Filled, fill, polish, to_schedule
 from fadiff.search.exact.conditions import Condition, Task
 from fadiff.search.exact.cuts import Cut, Cuts
 from fadiff.search.exact.every import every_mapping
-from fadiff.search.exact.lessons import Lessons, outgrown, recalled
+from fadiff.search.exact.lessons import Learned, Lessons, outgrown, recalled
 from fadiff.search.exact.menus import (
     Hints,
+    Key,
     Menus,
     Row,
     Start,
@@ -102,7 +103,7 @@ class ExactSearch:
         self._last: Cut | None = None
         self._climbed: set[Condition] = set()
         """Conditions whose best mapping was climbed from."""
-        self._tried: dict[int, set[tuple[bytes, bytes]]] = {}
+        self._tried: dict[int, set[Key]] = {}
         """By layer: mappings that were tried under all conditions."""
         self._thrifty: set[Condition] = set()
         """Conditions with mappings for less room."""
@@ -114,6 +115,20 @@ class ExactSearch:
         self.lessons = given if given is not None and given.suit(task) else Lessons()
         self.learned = self.lessons.learned
         """What is known from a machine alike; None where nothing is."""
+        self.whole = False
+        """Whether all that the method does was done."""
+        if self.learned is not None:
+            self._tried = {number: {*keys} for number, keys in self.learned.tried.items()}
+        self.unsettled: list[Condition] | None = None
+        """Layers on their own, but for those of which the best mapping is known from a machine alike; None before it is
+        known which."""
+        self._offered: tuple[Schedule, Evaluation | None] | None = None
+        """The last schedule that a cut led to."""
+
+    @property
+    def taught(self) -> bool:
+        """Whether a search on a machine alike ran to its end: what it did need not be done again."""
+        return self.learned is not None and self.learned.whole
 
     @property
     def best(self) -> Evaluation:
@@ -138,14 +153,15 @@ class ExactSearch:
     def map(self, starts: int, *, polished: bool) -> Steps:
         """Layers on their own, from so many starts each and from the incumbent's mappings.
 
-        What is known from a machine alike takes their place, and is climbed from once.
+        What is known from a machine alike takes their place, where it has room here, and is climbed from once.
         """
         hints = None if self.task.restrictions.constraints else starts_in(self.task, self.best.schedule)
-        singles = conditions_of(self.singles)
-        if self.learned is not None:
-            singles = self._recall(singles)
+        if self.unsettled is None:
+            singles = conditions_of(self.singles)
+            self._recall(singles)
             self.take_hints({c.layer: [cheapest(self.menus[c], self.weights)] for c in self.menus})
-        self._take(alone(self.task, singles, self.weights, self.settings.seed, starts, hints))
+            self.unsettled = [one for one in singles if not (self.taught and one in self._climbed)]
+        self._take(alone(self.task, self.unsettled, self.weights, self.settings.seed, starts, hints))
         mapped = {*conditions_of(self.singles)}
         if self.task.restrictions.constraints:
             hints = starts_in(self.task, self.best.schedule)
@@ -307,16 +323,17 @@ class ExactSearch:
     def _near(self) -> list[Filled]:
         """Plans with mappings that make a schedule nearly as good as the best one, the best first."""
         assert self._last is not None, "there was a cut"
-        most, price, filled = _NEAR * self._last.total, self._last.price.copy(), dict[int, Filled]()
+        most, price = _NEAR * self._last.total, self._last.price.copy()
         regret = self.cuts.regret(self._last.least, self._last.total)
         ranked: list[int] = np.argsort(regret, kind="stable").tolist()
-        for i in [i for i in ranked if regret[i] < most][: 4 * _NEAR_PLANS]:
-            found = fill(self.task, self.cuts.plans[i], self.menus, self._weights(self.best), np.inf)
-            price[i] = np.inf if found is None else found.price
-            if found is not None and len(found.plan.conditions) > 1:
-                filled[i] = found
+        tried = [i for i in ranked if regret[i] < most][: 4 * _NEAR_PLANS]
+        filled = self.cuts.fill(tried, self.menus, self._weights(self.best))
+        for i in tried:
+            price[i] = filled[i].price if i in filled else np.inf
         regret = self.cuts.regret(price, self._last.total)
-        near = sorted((i for i in filled if regret[i] < most), key=lambda i: regret[i])
+        near = sorted(
+            (i for i in filled if regret[i] < most and len(filled[i].plan.conditions) > 1), key=lambda i: regret[i]
+        )
         return [filled[i] for i in near[:_NEAR_PLANS]]
 
     def refine(self) -> Steps:
@@ -324,7 +341,7 @@ class ExactSearch:
 
         Once is enough where a search on a machine alike did so before.
         """
-        for _ in range(_REFINEMENTS if self.learned is None else 1):
+        for _ in range(1 if self.taught else _REFINEMENTS):
             before, near = self.best, self._near()
             sets = [one.plan.group.layers for one in near if one.plan.group.layers not in self._widened]
             self._widened |= {*sets}
@@ -336,7 +353,7 @@ class ExactSearch:
             yield from self._cut("refine")
             if self.best is before and not sets:
                 break
-        if self.learned is None:
+        if not self.taught:
             self._remember(polish(self.task, self._near()[:_NEAREST_PLANS], self.weights))
             yield from self._cut("refine")
 
@@ -377,7 +394,7 @@ class ExactSearch:
         """Polish until nothing changes, and remember the mappings it finds, so that later cuts can use them."""
         for turn in range(_POLISHES):
             before = self.schedule
-            self.groups = polish(self.task, self.groups, self.weights)
+            self.groups = polish(self.task, self.groups, self.weights, pairs=not self.taught)
             self.incumbent.offer(self.schedule)
             yield Status("polish", turn + 1, _POLISHES)
             if self.schedule == before:
@@ -391,9 +408,17 @@ class ExactSearch:
                 self._take({condition: subset(filled.chosen, [i])})
 
     def teach(self) -> None:
-        """Leave what was found out to searches on machines alike, if any follow."""
-        if self.lessons is self.settings.lessons:
-            self.lessons.learn(self.menus, self._climbed, self._thrifty, [filled.plan for filled in self.groups])
+        """Let searches on machines alike, if any follow, begin with what this one will have found out when it ends."""
+        if self.lessons is self.settings.lessons and self.learned is None:
+            self.lessons.teach = self._found_out
+
+    def _found_out(self) -> Learned | None:
+        if not self.groups:
+            return None
+        found = {condition: distinct(menu) for condition, menu in self.menus.items() if size_of(menu)}
+        tried = {number: frozenset(keys) for number, keys in self._tried.items()}
+        plans = tuple(filled.plan for filled in self.groups)
+        return Learned(found, frozenset(self._climbed), frozenset(self._thrifty), tried, plans, self.whole)
 
     def keep_limits(self) -> Steps:
         """Where what the objective asks for is over a limit, let what is limited cost more, until it is within.
@@ -432,6 +457,7 @@ class ExactSearch:
     def turn_to(self, objective: Objective, incumbent: Incumbent) -> Steps:
         """Go on with all that is known at the prices of another objective, from another incumbent."""
         self.settings, self.incumbent = replace(self.settings, objective=objective), incumbent
+        self._offered = None
         self.cuts.forget_prices()
         yield from self._cut("turn")
         self._climb_again()
@@ -448,14 +474,23 @@ class ExactSearch:
 
     def _cut(self, phase: str) -> Steps:
         """Cut, reprice near the result, and cut again until nothing changes."""
-        near, before = self.best, None
+        near, before, weights = self.best, None, None
         for turn in range(_CUTS):
-            self._last = self.cuts.cut(self.menus, self._weights(near))
+            if weights == (weights := self._weights(near)):
+                break
+            self._last = self.cuts.cut(self.menus, weights)
             if not self._last.groups:
                 raise OutOfTimeError("nothing better was sought: what is asked is too tight to climb in")
             self.groups = self._last.groups
-            if self.schedule == before:
+            schedule = self.schedule
+            if schedule == before:
                 break
-            before = self.schedule
-            near = self.incumbent.offer(before) or near
+            before = schedule
+            near = self._offer(schedule) or near
             yield Status(phase, turn + 1, _CUTS)
+
+    def _offer(self, schedule: Schedule) -> Evaluation | None:
+        """Offer a schedule to the incumbent, unless it is the one before."""
+        if self._offered is None or self._offered[0] != schedule:
+            self._offered = schedule, self.incumbent.offer(schedule)
+        return self._offered[1]

@@ -57,6 +57,10 @@ class Plan:
     conditions: tuple[Condition, ...]
     live_bytes: tuple[float, ...]
 
+    def __hash__(self) -> int:
+        """Of the group alone, from which the rest follows: plans are many."""
+        return hash(self.group)
+
 
 def conditions_of(plans: Iterable[Plan]) -> list[Condition]:
     """All different conditions of some plans."""

@@ -45,7 +45,6 @@ def exact(workload: Workload, machine: Machine, settings: Settings, incumbent: I
     """The generator behind ``--method exact``: the exact search on its own."""
     known = ExactSearch(Task.of(workload, machine, settings), settings, incumbent)
     yield from steps(known)
-    known.teach()
 
 
 def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = iter(())) -> Iterator[Status]:
@@ -65,13 +64,14 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
         return True
 
     plan = parts.fuses(known.task) and parts.enumerate_plans
+    known.teach()
     yield from known.map(min(FIRST_STARTS, parts.starts), polished=False)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
     if plan:
         yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
-    if known.learned is None:
+    if known.unsettled or not known.taught:
         if parts.starts > FIRST_STARTS:
             yield from known.map(parts.starts, polished=False)
         if parts.solve:
@@ -90,6 +90,7 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
             break
     yield from known.keep_limits()
     yield from unless_late(then)
+    known.whole = not left_out
     if left_out:
         raise OutOfTimeError("; ".join(left_out))
 
