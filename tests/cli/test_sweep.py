@@ -11,7 +11,7 @@ from rich.console import Console
 from fadiff.cli import live_sweep
 from fadiff.cli.live_sweep import SweepDisplay
 from fadiff.errors import FadiffError
-from fadiff.sweeps import cell as cells
+from fadiff.sweeps import lesson
 from fadiff.sweeps.measure import Progress
 
 from .command import MACHINE, NETWORK, answer, fadiff, refusal, write
@@ -51,21 +51,21 @@ def test_two_processes_find_the_same(plan: Path, tmp_path: Path):
 
 
 def test_cells_that_fail_are_told_and_the_exit_code_is_1(plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    real = cells.optimize
+    real = lesson.optimize
 
     def fails(workload, machine, **options):
         if machine.name == "gemmini-small":
             raise FadiffError("no <legal> schedule: do something")
         return real(workload, machine, **options)
 
-    monkeypatch.setattr(cells, "optimize", fails)
+    monkeypatch.setattr(lesson, "optimize", fails)
     result = fadiff("sweep", plan, "-o", tmp_path / "out", "--jobs", 1)
     assert result.exit_code == 1
     told = " ".join(result.stdout.split())
     assert "on gemmini-small, greedy: no <legal> schedule: do something" in told
     assert "1 cell of 3 failed" in told
     assert "no &lt;legal&gt; schedule" in (tmp_path / "out" / "sweep.html").read_text()
-    monkeypatch.setattr(cells, "optimize", real)
+    monkeypatch.setattr(lesson, "optimize", real)
     assert fadiff("sweep", plan, "-o", tmp_path / "out", "--jobs", 1).exit_code == 0
 
 
@@ -73,7 +73,7 @@ def test_a_sweep_of_which_all_cells_fail_has_a_page(plan: Path, tmp_path: Path, 
     def fails(*given: object, **options: object) -> None:
         raise FadiffError("no")
 
-    monkeypatch.setattr(cells, "optimize", fails)
+    monkeypatch.setattr(lesson, "optimize", fails)
     assert fadiff("sweep", plan, "-o", tmp_path / "out", "--jobs", 1).exit_code == 1
     assert "3 cells failed" in (tmp_path / "out" / "sweep.html").read_text()
 
