@@ -85,3 +85,8 @@ def test_a_file_tells_of_which_schedules_its_bound_speaks(tmp_path):
     save_schedule(path, replace(cut, bound=LowerBound(1.0, 1.0, 1e-6, exact_factors=True)))
     with pytest.raises(FileError, match=r"bound.exact_factors: .* not all of the file divide"):
         load_schedule(path)
+
+
+def test_a_group_that_fits_to_the_byte_is_found_among_exact_factors():
+    found = optimize(load_model("resnet18"), "gemmini-large", exact_factors=True)
+    assert found.best.edp_uj_cycles < 1.3699e10

@@ -61,7 +61,7 @@ from fadiff.search.exact.menus import (
 from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of, plan_for, plans
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.exact.screen import known_under, screened
-from fadiff.search.exact.solving import FEWEST_WALKS, NO_GAIN, WALKS, WALKS_FOR_ENERGY, unsolved, walk
+from fadiff.search.exact.solving import FEWEST_WALKS, NO_GAIN, WALKS, WALKS_FOR_ENERGY, Unsolved, unsolved, walk
 from fadiff.search.objective import ENERGY, Objective, Weights
 
 if TYPE_CHECKING:
@@ -200,10 +200,16 @@ class ExactSearch:
         """Layers that are on their own, those first that may still become much better, as long as all of them may."""
         price = sum(one.price for one in self.groups)
         lonely = [one.plan.group.layers[0] for one in self.groups if len(one.plan.group.layers) == 1]
-        found = unsolved(self.task, self.menus, lonely, self.best, self.weights)
+        weights = self.weights
+        found = unsolved(self.task, self.menus, lonely, self.best, weights)
         walks = (WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else WALKS) * len(found)
-        yield from walk(found, self.weights, max(walks, FEWEST_WALKS), NO_GAIN[self.task.exact_factors] * price)
-        self.take_hints({condition.layer: one.starts(self.task) for one in found for condition in one.alike})
+
+        def climb(one: Unsolved) -> None:
+            if starts := one.starts(self.task):
+                self.take_hints({condition.layer: starts for condition in one.alike})
+                one.know(self.menus, weights)
+
+        yield from walk(found, weights, max(walks, FEWEST_WALKS), NO_GAIN[self.task.exact_factors] * price, climb)
         self._offer_unfused()
         yield from self._cut("solve")
 
@@ -336,6 +342,15 @@ class ExactSearch:
         )
         return [filled[i] for i in near[:_NEAR_PLANS]]
 
+    def _hopeful_sets(self) -> list[tuple[str, ...]]:
+        """Layers that as a group would make the schedule better if they fitted together as they are cheapest under some
+        trip counts, the best first: under others they may fit."""
+        assert self._last is not None, "there was a cut"
+        regret = self.cuts.regret(self._last.least, self._last.total)
+        ranked: list[int] = np.argsort(regret, kind="stable").tolist()
+        better = (self.cuts.plans[i] for i in takewhile(lambda i: regret[i] < 0, ranked))
+        return [*dict.fromkeys(plan.group.layers for plan in better if len(plan.conditions) > 1)][:_NEAR_PLANS]
+
     def refine(self) -> Steps:
         """Improve plans that come near the best ones, and try all trip counts of their layers.
 
@@ -343,9 +358,12 @@ class ExactSearch:
         """
         for _ in range(1 if self.taught else _REFINEMENTS):
             before, near = self.best, self._near()
-            sets = [one.plan.group.layers for one in near if one.plan.group.layers not in self._widened]
+            nearest = [one.plan.group.layers for one in near]
+            sets = [
+                layers for layers in dict.fromkeys([*nearest, *self._hopeful_sets()]) if layers not in self._widened
+            ]
             self._widened |= {*sets}
-            members = [self._members(layers) for layers in dict.fromkeys(sets)]
+            members = [self._members(layers) for layers in sets]
             self.cuts.add([one.plan(sharing) for one in members for sharing in one.every()])
             yield from self.fuse("refine")
             near = polish(self.task, self._near(), self.weights, pairs=False)

@@ -11,9 +11,10 @@ with the lowest bound is looked at again: its cells are split, its shares of tim
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,8 @@ MOST_CLOSINGS = 256
 """Boxes of lanes of which it is remembered how often flows pass."""
 SLACK_BYTES = 1e-6
 """Bytes that rounding may take from a memory."""
+LATEST = 8
+"""Chains that are remembered whatever is known of their extents."""
 NEAR = 1e-3
 """How much of a bound may be lost because time is shared out."""
 
@@ -89,6 +92,8 @@ class LayerBound:
     """Walks so far."""
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     """Chains whose extents are known, as they were found."""
+    latest: deque[Extents] = field(default_factory=partial(deque["Extents"], maxlen=LATEST))
+    """The least extents on the chains that were found last."""
     _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
     _closings: dict[tuple[bytes, tuple[float, ...]], Closing] = field(
         default_factory=dict[tuple[bytes, tuple[float, ...]], Closing]
@@ -300,8 +305,9 @@ class LayerBound:
         slack = self._time(terms) - sum(share * terms[term] for term, share in part.shares.items())
         wide = {at: cell for at, cell in seen.extents.items() if part.grid.cells[at[0]][at[1]].wide(cell)}
         finer = replace(part, grid=part.grid.split(wide), cuts=())
+        extents = [[cell.low[0] for cell in row] for row in chain.cells_on(way)[:-1]]
+        self.latest.append(extents)
         if not wide:
-            extents = [[cell.low[0] for cell in row] for row in chain.cells_on(way)[:-1]]
             self._remember(part, seen, extents, weights)
         if slack * weights[1] > NEAR * value:
             cuts = (*part.cuts, seen)[-MOST_CUTS:]
