@@ -6,8 +6,7 @@ groups may pay, and gives most of them their first mappings; climbs then start f
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,6 @@ from fadiff.search.exact.menus import (
     Menus,
     Row,
     full_array,
-    join,
     outermost,
     pinned,
     room_in_group,
@@ -40,16 +38,15 @@ MOST_KEPT = 4
 
 def known_under(task: Task, conditions: Sequence[Condition], known: Hints, weights: Weights) -> Menus:
     """Of the known mappings of layers those worth having under each condition."""
-    return _best(task, {c: list(known.get(c.layer, ())) for c in conditions}, weights)
+    return _best(task, ((c, known.get(c.layer, ())) for c in conditions), weights)
 
 
 def screened(task: Task, conditions: Sequence[Condition], known: Hints, weights: Weights) -> Menus:
     """The same, and of a full array. Where none fits, tiles of one value do in some order, or nothing does: the menu is
     empty then."""
-    starts = {c: _starts(task, c, known) for c in conditions}
-    found = _best(task, starts, weights)
+    found = _best(task, ((c, _starts(task, c, known)) for c in conditions), weights)
     stuck = [c for c, menu in found.items() if not menu.price.size]
-    return found | _best(task, {c: _smallest(task, c) for c in stuck}, weights)
+    return found | _best(task, ((c, _smallest(task, c)) for c in stuck), weights)
 
 
 def _starts(task: Task, condition: Condition, known: Hints) -> list[Start]:
@@ -65,20 +62,33 @@ def _smallest(task: Task, condition: Condition) -> list[Start]:
     return [start._replace(order=order.astype(np.int32)) for start in starts for order in orders]
 
 
-def _best(task: Task, starts: MappingOf[Condition, Sequence[Start]], weights: Weights) -> Menus:
+def _best(task: Task, starts: Iterable[tuple[Condition, Sequence[Start]]], weights: Weights) -> Menus:
     """What fits of the starts of each condition: the cheapest, and dearer ones for less of the memory that fuses."""
-    rows = [Row(c, start, room_in_group(task, c)) for c, mine in starts.items() for start in mine]
-    if not rows:
-        return {}
+    found: Menus = {}
+    part: list[tuple[Condition, int]] = []
+    rows: list[Row] = []
+    for condition, mine in starts:
+        if rows and len(rows) + len(mine) > ROWS_AT_ONCE:
+            found |= _chosen(task, part, rows, weights)
+            part, rows = [], []
+        room = room_in_group(task, condition)
+        part.append((condition, len(mine)))
+        rows += [Row(condition, start, room) for start in mine]
+    return found | _chosen(task, part, rows, weights) if rows else found
+
+
+def _chosen(task: Task, part: Sequence[tuple[Condition, int]], rows: Sequence[Row], weights: Weights) -> Menus:
+    """The same of conditions that have so many of some rows each."""
     fusing = task.fusing
     assert fusing is not None, "groups need a memory that fuses"
-    parts = [started(task, rows[at : at + ROWS_AT_ONCE], weights) for at in range(0, len(rows), ROWS_AT_ONCE)]
-    every = Menu(*(values.astype(np.float64) if values.dtype == np.float32 else values for values in join(parts)))
+    priced = started(task, rows, weights)
+    every = Menu(*(values.astype(np.float64) if values.dtype == np.float32 else values for values in priced))
     cost = np.where(np.isfinite(every.price), weighed(every, weights), np.inf)
-    found, at = Menus(), 0
-    for condition, mine in starts.items():
-        order = at + np.argsort(cost[at : at + len(mine)], kind="stable")
-        order, at = order[np.isfinite(cost[order])], at + len(mine)
+    found: Menus = {}
+    at = 0
+    for condition, count in part:
+        order = at + np.argsort(cost[at : at + count], kind="stable")
+        order, at = order[np.isfinite(cost[order])], at + count
         taken = every.running[fusing, order]
         smaller = np.append(True, taken[1:] < np.minimum.accumulate(taken)[:-1])[: order.size]
         found[condition] = subset(every, order[smaller][:MOST_KEPT])
