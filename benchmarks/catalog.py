@@ -17,18 +17,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from fadiff.hardware import builtin_machines
 from fadiff.sweeps.local import shares
 from fadiff.workload.zoo import zoo_names
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One network on one accelerator."""
 
     model: str
@@ -90,6 +90,31 @@ def _fadiff(cores: list[int], *words: str) -> tuple[str, float]:
     return done.stdout, time.monotonic() - began
 
 
+def run_cells(wanted: Sequence[tuple[str, str]], budget: str, jobs: int, *, search_only: bool) -> Iterator[Cell]:
+    """All cells, so many at a time, each with its own share of the cores."""
+    free: queue.Queue[list[int]] = queue.Queue()
+    for share in shares(jobs):
+        free.put(share)
+
+    def run(pair: tuple[str, str]) -> Cell:
+        share = free.get()
+        try:
+            return run_cell(*pair, budget, share, search_only)
+        finally:
+            free.put(share)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(run, wanted)
+
+
+def write_cells(path: Path, cells: Sequence[Cell]) -> None:
+    """The cells as a table."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Cell._fields)
+        writer.writerows(cells)
+
+
 def table(rows: list[dict[str, str]]) -> str:
     """Gaps by network and accelerator; a dash where nothing was proven, a star where the budget ended the search."""
     models = list(dict.fromkeys(row["model"] for row in rows))
@@ -118,27 +143,12 @@ def main() -> None:
             print(table(list(csv.DictReader(file))))
         return
     wanted = list(product(arguments.models, arguments.machines))
-    free: queue.Queue[list[int]] = queue.Queue()
-    for share in shares(arguments.jobs):
-        free.put(share)
-
-    def run(pair: tuple[str, str]) -> Cell:
-        share = free.get()
-        try:
-            return run_cell(*pair, arguments.budget, share, arguments.search_only)
-        finally:
-            free.put(share)
-
     cells: list[Cell] = []
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        for cell in pool.map(run, wanted):
-            cells.append(cell)
-            print(*asdict(cell).values(), flush=True)
-            if arguments.csv:
-                with arguments.csv.open("w", newline="") as file:
-                    writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
-                    writer.writeheader()
-                    writer.writerows(map(asdict, cells))
+    for cell in run_cells(wanted, arguments.budget, arguments.jobs, search_only=arguments.search_only):
+        cells.append(cell)
+        print(*cell, flush=True)
+        if arguments.csv:
+            write_cells(arguments.csv, cells)
     sys.exit(f"{sum(bool(cell.failed) for cell in cells)} cells failed" if any(c.failed for c in cells) else 0)
 
 
