@@ -179,13 +179,13 @@ def test_a_derived_machine_is_scored_without_fusion(monkeypatch: pytest.MonkeyPa
 
 def test_the_best_machine_is_studied_and_machines_with_its_array_learn_from_it(monkeypatch: pytest.MonkeyPatch):
     seen = list[tuple[object, Lessons | None, bool]]()
-    learned = Learned({}, frozenset(), frozenset(), {}, (), whole=True)
 
     def watched(workload: Workload, machine: Machine, *, lessons: Lessons | None, **rest: object) -> Result:
         seen.append((machine.kind, lessons, lessons is not None and lessons.learned is not None))
+        found = optimize(workload, machine, method="greedy")
         if lessons is not None:
-            lessons.known = learned
-        return optimize(workload, machine, method="greedy")
+            lessons.known = Learned({}, frozenset(), frozenset(), {}, (), found.schedule, whole=True)
+        return found
 
     monkeypatch.setattr(method, "optimize", watched)
     found = codesign(asked(AREA_MM2), replace(PATIENT, method="exact", budget_seconds=3))
