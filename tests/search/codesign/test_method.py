@@ -111,7 +111,9 @@ def test_every_row_has_its_schedule_on_disk(design: Design, folder: Path):
 
 
 def test_a_folder_of_another_question_is_refused(design: Design, folder: Path):
-    with pytest.raises(FileError, match="an earlier search of another area_mm2 is there: choose another folder"):
+    with pytest.raises(
+        FileError, match="an earlier search is there that was told another area_mm2: choose another folder"
+    ):
         codesign(asked(2 * AREA_MM2), PATIENT, folder)
 
 
@@ -151,10 +153,14 @@ def test_a_price_is_a_sentence():
     told = [
         price_sentence(SPACE, method.Price(number.name, 1024, 2048, log(0.969), 0.004, 0.0), "edp"),
         price_sentence(SPACE, method.Price(number.name, 2048, 1024, log(1.05), -0.01, 9.0), "energy"),
+        price_sentence(SPACE, method.Price(number.name, 2048, 1024, 1e-6, -0.01, 0.0), "latency"),
+        price_sentence(SPACE, method.Price(number.name, 1024, 2048, -1e-6, 0.01, 0.0), "latency"),
     ]
     assert told == [
         "1 KB more scratchpad.bytes buys 3.10% EDP for 0.40% area",
         "1 KB less scratchpad.bytes costs 5.00% energy and saves 1.00% area, after a search of 9 s",
+        "1 KB less scratchpad.bytes costs no latency and saves 1.00% area",
+        "1 KB more scratchpad.bytes buys no latency for 1.00% area",
     ]
 
 
