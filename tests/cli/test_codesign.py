@@ -124,14 +124,16 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 
 def test_a_folder_of_another_question_is_refused(desk: Path, found: dict):
     asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", desk / "out")
-    assert "an earlier search of another area_mm2" in refusal(*asked, "-m", "greedy", "--area", "0.04")
+    assert "an earlier search is there that was told another area_mm2" in refusal(
+        *asked, "-m", "greedy", "--area", "0.04"
+    )
 
 
 def test_the_former_word_for_a_plain_climb_still_means_it(desk: Path, tmp_path: Path):
     asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", tmp_path / "out", *QUICK)
     assert fadiff(*asked, "--proposals", "random").exit_code == 0
     assert json.loads((tmp_path / "out" / "question.json").read_text(encoding="utf-8"))["proposals"] == "climb"
-    assert "an earlier search of another proposals is there" in refusal(*asked, "--proposals", "uniform")
+    assert "an earlier search is there that was told another proposals" in refusal(*asked, "--proposals", "uniform")
 
 
 def test_a_machine_is_derived_from_one_network_alone(desk: Path, tmp_path: Path):

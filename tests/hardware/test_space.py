@@ -214,6 +214,14 @@ def buffer(text: str) -> str:
             buffer("bytes: 2 * summs"),
             "buffer.bytes: '2 * summs' refers to 'summs', which is nothing (did you mean sums?): use total, DRAM",
         ),
+        (buffer("bytes: 2 + cols"), "buffer.bytes: '2 + cols' is no product: tie it with * and / alone"),
+        (
+            buffer("bytes: {from: 3 KB, to: 9 KB, step: 7 KB}"),
+            "buffer.bytes: no step of 7 KB from 3 KB is within 9 KB: make it smaller",
+        ),
+        (NODES.replace("total / cols", "2 KB"), "total: nothing is tied to it: tie a key of a node to it"),
+        (NODES.replace("memory: sums", "memory: buffer"), "there are two nodes named 'buffer': rename one"),
+        (NODES.replace("dims: C", "dims: {from: 1, to: 2}"), "rows.dims: only size, bytes, words_per_cycle"),
         (buffer("bytes: 2 * DRAM"), "buffer.bytes: '2 * DRAM' refers to DRAM.bytes, which the file does not state"),
         (
             buffer("bytes: 2 * sums").replace("total / cols", "buffer / 2"),
@@ -244,8 +252,8 @@ def test_a_space_is_no_machine(tmp_path: Path):
 
 def test_a_tie_may_name_a_key_and_divide(tmp_path: Path):
     text = NODES.replace("bytes: total / cols", "bytes: buffer.bytes / 16 / cols")
-    space = read_space(written(tmp_path, text))
-    values = named(space, total=4096, DRAM_rate=4e9, buffer_bytes=2**20, cols_size=16)
+    space = read_space(written(tmp_path, text.partition("numbers:")[0]))
+    values = named(space, DRAM_rate=4e9, buffer_bytes=2**20, cols_size=16)
     sums = space.at(values).nodes[3]
     assert isinstance(sums, Memory)
     assert sums.bytes == 4096

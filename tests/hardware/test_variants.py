@@ -66,3 +66,9 @@ def test_what_cannot_be_set_is_told(values: dict[str, object], wrong: str):
 def test_a_base_that_is_not_there_is_told():
     with pytest.raises(FadiffError, match=r"did you mean gemmini-large\?"):
         read_variant("gemini-large", {"l2": "1 KB"})
+
+
+def test_a_space_of_machines_has_no_variants(tmp_path: Path):
+    (tmp_path / "space.yaml").write_text("name: space\nrows: {from: 8, to: 16}\ncols: 8\nl1: 8 KB\nl2: 16 KB\n")
+    with pytest.raises(FadiffError, match="this is a space of machines, not one machine: give numbers"):
+        read_variant(str(tmp_path / "space.yaml"), {"cols": 16})

@@ -7,10 +7,11 @@ import pytest
 import yaml
 
 from fadiff import Constraints, FadiffError, greedy, load_constraints, load_machine, load_model, save_schedule
-from fadiff.schedule.constraint_kinds import Extent, Factor, Fuse, Keep, Once, Order, Together, Unroll, parse_order
+from fadiff.schedule.constraint_kinds import Extent, Factor, Keep, Once, Order, Unroll, parse_order
 from fadiff.schedule.constraints import kept
 from fadiff.schedule.constraints_file import asked_of
 from fadiff.schedule.constraints_written import all_asked, written
+from fadiff.schedule.group_constraints import Fuse, Together
 from fadiff.schedule.ir import Trips
 from fadiff.schedule.selection import Layers, kinds_of
 from fadiff.workload import DIMS

@@ -8,7 +8,9 @@ import pytest
 from examples import SECOND_FILES
 from fadiff import Schedule, evaluate, greedy, load_constraints, load_model, optimize, violations
 from fadiff.schedule.file import read_schedule
-from fadiff.search.carry import adapted, carry, matched, repeated
+from fadiff.search.carry import carry, matched
+from fadiff.search.carry.adapting import adapted
+from fadiff.search.carry.batches import repeated
 from fadiff.search.driver import Incumbent, Settings
 from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch

@@ -162,6 +162,14 @@ def test_a_network_that_changed_is_searched_again(plan: dict[str, Any], tmp_path
         assert len(list(csv.DictReader(file))) == 4
 
 
+def test_a_cell_whose_schedule_is_gone_is_searched_again(plan: dict[str, Any], tmp_path: Path):
+    rows = sweep(plan, tmp_path / "out")
+    (tmp_path / "out" / str(rows[2]["schedule"])).unlink()
+    crew = Counting([])
+    assert [row["machine"] for row in sweep(plan, tmp_path / "out", crew)] == [row["machine"] for row in rows]
+    assert crew.done == [rows[2]["machine"]]
+
+
 def test_an_interrupt_keeps_what_is_done(plan: dict[str, Any], tmp_path: Path):
     crew = Counting([], lambda cell: KeyboardInterrupt() if "2KB" in cell.machine else None)
     with pytest.raises(KeyboardInterrupt):

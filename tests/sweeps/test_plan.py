@@ -32,7 +32,7 @@ def test_cells_of_one_structure_are_kin():
     assert one == other != third
 
 
-def test_cells_of_machines_alike_learn_from_the_one_in_the_middle_of_so_many(monkeypatch: pytest.MonkeyPatch):
+def test_cells_of_machines_alike_learn_from_the_most_central_of_so_many(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MOST_PUPILS", 3)
     grid = {"base": "gemmini-large", "set": {"rows": [16, 32], "l2": ["64 KB", "96 KB", "128 KB", "256 KB"]}}
     cells = read_plan(PLAN | {"machines": [grid, "eyeriss"], "methods": ["exact", "greedy"]})
@@ -42,6 +42,12 @@ def test_cells_of_machines_alike_learn_from_the_one_in_the_middle_of_so_many(mon
     assert sizes == [{"rows": rows, "l2": l2 * kb} for rows in (16, 32) for l2 in (96, 96, 256, 256)] + [None]
     assert not any(cell.pioneer for cell in cells if cell.method == "greedy")
     assert not any(cell.pioneer for cell in read_plan(PLAN | {"machines": grid, "methods": "exact", "alone": True}))
+
+
+def test_the_pioneer_is_the_most_central_machine_in_whatever_order_they_are_listed():
+    grid = {"base": "gemmini-large", "set": {"l2": ["1 MB", "96 KB", "64 KB"], "l1": ["128 KB", "16 KB", "64 KB"]}}
+    cells = read_plan(PLAN | {"machines": grid, "methods": "exact"})
+    assert {cell.pioneer and cell.pioneer.values for cell in cells} == {(("l2", 96 * 1024), ("l1", 64 * 1024))}
 
 
 def test_a_file_that_changed_makes_another_cell(tmp_path: Path):

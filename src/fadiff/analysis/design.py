@@ -71,6 +71,10 @@ def binding(evaluation: Evaluation) -> dict[str, dict[str, float]]:
     return {"time": time, "full": peaks, "energy": parts}
 
 
+UNSEEN = 5e-5
+"""Shares that two digits of a per cent do not show."""
+
+
 def price_sentence(space: Space, price: Price, aim: Aim) -> str:
     """What a step of one number buys, or saves."""
     number = next(one for one in space.numbers if one.name == price.number)
@@ -79,6 +83,10 @@ def price_sentence(space: Space, price: Price, aim: Aim) -> str:
     more = price.after > price.before
     step = f"{amount} {'more' if more else 'less'} {price.number}"
     does = f"{'buys' if gain >= 0 else 'costs'} {abs(gain):.2%} {TOLD[aim]}"
+    if abs(gain) < UNSEEN and area < 0:
+        return f"{step} costs no {TOLD[aim]} and saves {abs(area):.2%} area"
+    if abs(gain) < UNSEEN:
+        return f"{step} buys no {TOLD[aim]} for {area:.2%} area"
     searched = f", after a search of {price.effort_seconds:.2g} s" if gain < 0 and price.effort_seconds >= 0.5 else ""
     return f"{step} {does} {'for' if area >= 0 else 'and saves'} {abs(area):.2%} area{searched}"
 

@@ -21,7 +21,9 @@ from fadiff.cli.tables import console, facts, microjoules, percent, print_json, 
 from fadiff.cost import save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
-from fadiff.hardware import Machine, area_by_node_mm2, machine_to_json, read_space
+from fadiff.hardware import Machine, area_by_node_mm2, machine_to_json
+from fadiff.hardware.file import machine_data
+from fadiff.hardware.space_file import space_of
 from fadiff.report.machine_drawing import area_text
 from fadiff.sweeps.rows import alone_in
 from fadiff.workload import load_model
@@ -105,7 +107,7 @@ def codesign(
         raise FadiffError(f"{output}: this is a file: name a folder")
     question = Question(
         workloads=tuple(load_model(name) for name in networks),
-        space=read_space(space),
+        space=space_of(machine_data(str(space)), str(space)),
         area_mm2=inf if area is None else parse_area(area),
         aim=objective,  # pyright: ignore[reportArgumentType]  (checked by the question)
     )
@@ -150,7 +152,9 @@ def _weights(given: list[str] | None, names: list[str]) -> tuple[float, ...]:
     """The weight of each network."""
     weights = dict.fromkeys(names, 1.0)
     for item in given or ():
-        name, _, text = item.rpartition("=")
+        name, sign, text = item.rpartition("=")
+        if not sign:
+            raise FadiffError(f"--weight {item}: it says no weight: write for example {item}=2")
         if name not in weights:
             raise FadiffError(f"--weight {item}: {name!r} is none of the networks: use {', '.join(names)}")
         if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or not float(text) > 0:

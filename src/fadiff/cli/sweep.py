@@ -11,6 +11,7 @@ from rich.table import Table
 from fadiff.analysis.units import plural
 from fadiff.cli.networks import Json
 from fadiff.cli.tables import console, cut, microjoules, print_json, short, table
+from fadiff.errors import FadiffError
 from fadiff.files import write_text
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def _crew(on: str, jobs: int | None, cores: int, address: str | None) -> "Crew":
         from fadiff.sweeps.on_ray import OnRay
 
         return OnRay(address or os.environ.get("RAY_ADDRESS") or "local", cores, jobs)
+    if address is not None:
+        raise FadiffError(f"--address {address}: it is that of a Ray cluster: add --on ray, or leave it out")
     from fadiff.sweeps.local import Local
 
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -144,6 +144,8 @@ class _Reader:
         self.free: list[FreeNumber] = []
         self.known: dict[Place, Product] = {}
         self.under_way: list[Place] = []
+        self.used: set[str] = set()
+        """Those of the `numbers` that ties refer to."""
         self.nodes = self._nodes()
         numbers = self.data.get("numbers", {})
         if not isinstance(numbers, Mapping):
@@ -152,6 +154,9 @@ class _Reader:
         places = [("", name) for name in self.numbers]
         for place in (*places, *self._varying()):
             self._product(place)
+        unused = next((name for name in self.numbers if name not in self.used), None)
+        if unused is not None:
+            raise self._wrong(unused, f"nothing is tied to it: tie a key of a node to it, such as bytes: {unused}")
         if len(self.free) > MOST_NUMBERS:
             raise FileError(f"{self.origin}: {len(self.free)} numbers are free: at most {MOST_NUMBERS} can be")
         machine, follows = self._machine([sqrt(number.low * number.high) for number in self.free])
@@ -171,6 +176,12 @@ class _Reader:
             name = node.get("axis", node.get("memory"))
             if not isinstance(name, str):
                 raise self._wrong(f"nodes.{i}", "this is neither a memory nor an axis: give it a name")
+            if name in found:
+                raise self._wrong(f"nodes.{i}", f"there are two nodes named {name!r}: rename one")
+            odd = next((key for key, value in node.items() if key not in VARIABLE and _is_range(value)), None)
+            if odd is not None:
+                told = f"only {', '.join(VARIABLE)} may have a range: give it one value"
+                raise self._wrong(f"{name}.{odd}", told)
             found[name] = node
         return found
 
@@ -209,6 +220,10 @@ class _Reader:
         step = None if given.step is None else self._quantity(place, given.step)
         if step is not None and given.powers_of is not None:
             raise self._wrong(_told(place), "it has powers_of and step: keep one of the two")
+        if step is not None and low + step > high:
+            raise self._wrong(
+                _told(place), f"no step of {given.step} from {given.low} is within {given.high}: make it smaller"
+            )
         whole = place[1] in WHOLE or (not place[0] and float(low).is_integer() and float(high).is_integer())
         unit = UNITS.get(place[1], "bytes" if isinstance(given.low, str) else "")
         number = FreeNumber(_told(place), unit, low, high, whole, given.powers_of, step)
@@ -232,10 +247,13 @@ class _Reader:
                 raise self._wrong(_told(place), f"{text!r} has a factor of 0: all numbers are positive")
             return Product(plain)
         if factor in self.numbers:
+            self.used.add(factor)
             return self._product(("", factor))
         name, key = (factor, "") if factor in self.nodes else factor.rpartition(".")[::2]
         node = self.nodes.get(name)
         if node is None:
+            if re.search(r"[-+()^]", factor):
+                raise self._wrong(_told(place), f"{text!r} is no product: tie it with * and / alone")
             known = [*self.numbers, *self.nodes]
             close = get_close_matches(factor, known, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""

@@ -15,6 +15,7 @@ from fadiff.files import FileError
 from fadiff.hardware.file import MachineFile, file_model, machine_data, machine_file
 from fadiff.hardware.gemmini import GemminiFileModel
 from fadiff.hardware.machine import MachineError
+from fadiff.hardware.space_file import has_ranges
 
 
 def variant_name(name: str, values: Mapping[str, object]) -> str:
@@ -42,6 +43,8 @@ def read_variant(base: str, values: Mapping[str, object]) -> MachineFile:
     131072
     """
     data = deepcopy(machine_data(base))
+    if has_ranges(data):
+        raise FileError(f"{base}: this is a space of machines, not one machine: give numbers instead of ranges")
     known = type(file_model(data, base)).model_fields.keys() - {"nodes"}
     of_nodes = {key: value for key, value in values.items() if not _set_in_file(data, known, key, value)}
     if of_nodes:

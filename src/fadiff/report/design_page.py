@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from math import exp, floor, log, log10
+from math import ceil, exp, floor, log, log10
 from typing import TYPE_CHECKING
 
 from fadiff.analysis.design import TOLD, amount_text, binding, price_sentence
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from fadiff.search.codesign.rows import Row
 
 WIDTH, HEIGHT, MARGIN = 720.0, 360.0, 56.0
+MOST_TICKS = 6
+LEAST_RANGE = 1.01
+"""The least factor that an axis of costs shows."""
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24;
   background: #fff; }
@@ -61,14 +64,20 @@ def design_html(design: Design) -> str:
 
 
 def front_svg(design: Design) -> str:
-    """Every machine that was scored, and the front as steps; both axes logarithmic."""
+    """Every machine that was scored, and the front as steps; both axes logarithmic.
+
+    The dearest quarter of all machines stands at the upper edge, so that the front has room.
+    """
     rows = [row for row in design.rows if not row.problem]
-    areas, ratios = [log10(row.area_mm2) for row in rows], [_log_ratio(design, row) for row in rows]
+    areas, every = [log10(row.area_mm2) for row in rows], sorted(_log_ratio(design, row) for row in rows)
+    highest = max(every[len(every) * 3 // 4], *(_log_ratio(design, row) for row in design.front), log10(LEAST_RANGE))
+    ratios = [*(ratio for ratio in every if ratio < highest), highest]
     x, y = _scale(areas, MARGIN, WIDTH - 16), _scale(ratios, HEIGHT - MARGIN, 16)
+    dearer = len(every) - sum(ratio <= highest for ratio in every)
 
     def mark(row: Row, radius: float, colour: str) -> str:
         tip = f"{row.number:04d}: {significant(row.area_mm2)} mm2, {10 ** _log_ratio(design, row):.3f} times the best"
-        at = f'cx="{x(log10(row.area_mm2)):.1f}" cy="{y(_log_ratio(design, row)):.1f}"'
+        at = f'cx="{x(log10(row.area_mm2)):.1f}" cy="{y(min(_log_ratio(design, row), highest)):.1f}"'
         return f'<circle {at} r="{radius}" fill="{colour}"><title>{escape(tip)}, {escape(row.origin)}</title></circle>'
 
     corners: list[tuple[float, float]] = []
@@ -86,7 +95,7 @@ def front_svg(design: Design) -> str:
         for at in _ticks(areas)
     ] + [
         f'<path class="grid" d="M{MARGIN} {y(at):.1f}H{right}"/>'
-        f'<text x="{MARGIN - 6}" y="{y(at) + 4:.1f}" text-anchor="end">{10**at:.3g}</text>'
+        f'<text x="{MARGIN - 6}" y="{y(at) + 4:.1f}" text-anchor="end">{10**at:.4g}</text>'
         for at in _ticks(ratios)
     ]
     label = (
@@ -94,6 +103,8 @@ def front_svg(design: Design) -> str:
         f'<text x="12" y="{HEIGHT / 2}" text-anchor="middle" transform="rotate(-90 12 {HEIGHT / 2})">'
         f"{TOLD[design.question.aim]}, times the best</text>"
     )
+    if dearer:
+        label += f'<text x="{MARGIN + 6}" y="12">{dearer} dearer, at this edge</text>'
     told = f"Area against {TOLD[design.question.aim]} of {len(rows)} machines; {len(design.front)} are on the front"
     return (
         f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img" aria-label="{escape(told)}">'
@@ -113,14 +124,19 @@ def _scale(values: Sequence[float], start: float, end: float) -> Callable[[float
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
-    """Where 1, 2 and 5 times powers of ten stand on an axis of such logarithms; its ends, where there are none.
+    """Where round numbers stand on an axis of such logarithms: 1, 2 and 5 times powers of ten; where these are few,
+    even steps of such.
 
-    >>> [round(10**at, 3) for at in _ticks([-1.2, 0.4])]
-    [0.1, 0.2, 0.5, 1.0, 2.0]
+    >>> [round(10**at, 3) for at in _ticks([-1.2, 0.4])], [round(10**at, 3) for at in _ticks([0, 0.02])]
+    ([0.1, 0.2, 0.5, 1.0, 2.0], [1.0, 1.01, 1.02, 1.03, 1.04])
     """
     low, high = min(values), max(values)
-    round_ones = [n + log10(digit) for n in range(floor(low), floor(high) + 1) for digit in (1, 2, 5)]
-    return [at for at in round_ones if low <= at <= high] or sorted({low, high})
+    powers = [10.0**n * digit for n in range(floor(low) - 6, floor(high) + 1) for digit in (1, 2, 5)]
+    found = [log10(one) for one in powers if low <= log10(one) <= high]
+    if len(found) > 2 or low == high:
+        return found or [low]
+    step = next(one for one in powers if (10**high - 10**low) / one < MOST_TICKS)
+    return [log10(n * step) for n in range(max(1, ceil(10**low / step)), floor(10**high / step) + 1)]
 
 
 def _front_table(design: Design) -> str:

@@ -13,7 +13,8 @@ from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING
 
-from fadiff.schedule.constraint_kinds import Constraint, Keep, Together
+from fadiff.schedule.constraint_kinds import Constraint, Keep
+from fadiff.schedule.group_constraints import Together
 from fadiff.schedule.rules import Examined
 from fadiff.schedule.selection import REST, ConstraintError, Layers
 from fadiff.workload.layer import DIMS, RELEVANT

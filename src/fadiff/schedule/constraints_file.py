@@ -12,9 +12,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from fadiff.errors import FadiffError
 from fadiff.file_kinds import CONSTRAINTS, read_data
 from fadiff.files import FileError, Strict, validate
-from fadiff.schedule.constraint_kinds import Constraint, Extent, Factor, Fuse, Once, Order, Together, Unroll
+from fadiff.schedule.constraint_kinds import Constraint, Extent, Factor, Once, Order, Unroll
 from fadiff.schedule.constraints import Constraints, kept, kept_mappings
 from fadiff.schedule.file import TripCount, TripsModel, read_schedule
+from fadiff.schedule.group_constraints import Fuse, Together
 from fadiff.schedule.ir import Schedule, Trips
 from fadiff.schedule.selection import Layers
 

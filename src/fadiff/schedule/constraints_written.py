@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fadiff.schedule.asked import Asked, AskedOne
-from fadiff.schedule.constraint_kinds import Constraint, Extent, Factor, Fuse, Keep, Once, Order, Together, Unroll
+from fadiff.schedule.constraint_kinds import Constraint, Extent, Factor, Keep, Once, Order, Unroll
+from fadiff.schedule.group_constraints import Fuse, Together
 from fadiff.schedule.selection import REST, Layers
 
 

@@ -22,10 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from fadiff.schedule.coinciding import coinciding_tiles
 from fadiff.schedule.namespace import namespace
 from fadiff.workload.layer import DIMS, RELEVANT
 
@@ -352,52 +351,6 @@ class Nest:
         )
 
     def _coinciding_tiles(self, image: int, axes: Sequence[int], memory: int) -> Array | None:
-        """Tiles of rows (columns) that another lane of some axes has too, above a memory (past the last: the MACs).
-
-        Tiles of neighbouring lanes are a = x(P)*stride and b = x(R)*dilation rows apart: of lanes without loops
-        over P and R between them and the memory, those b/gcd(a, b) and a/gcd(a, b) apart along P and R coincide. None
-        where no machine of this structure has such lanes.
-        """
-        xp, dims = self.xp, IMAGE_DIMS[image]
-        unrolled = [[a for a in axes if DIMS[d] in self.structure.dims[a]] for d in dims]
-        if not all(unrolled):
-            return None
-        one = xp.ones_like(self.factors[0][0])
-        x = [one if memory == len(self.structure.keeps) else self.held(memory, d) for d in dims]
-        apart = [x[0] * self.layers.stride[image], x[1] * self.layers.dilation[image]]
-        common = _gcd(apart[0], apart[1], xp)
-        groups: list[Array] = []
-        for i, d in enumerate(dims):
-            lanes = one
-            for axis in unrolled[i]:
-                between = [loop for loop in self.loops if axis < loop.node < memory and loop.dim in dims]
-                free = reduce(lambda a, b: a & b, [loop.trips <= 1 for loop in between], one > 0)
-                lanes = xp.where(free, lanes * self.factors[axis][d], lanes)
-            groups.append(self._coinciding_lanes(d, lanes, x[i], apart[1 - i] / common))
-        return groups[0] * groups[1]
-
-    def _coinciding_lanes(self, dim: int, lanes: Array, x: Array, distance: Array) -> Array:
-        """Over all groups of lanes: the lanes in use with a full tile, less `distance` (at least 0)."""
-        xp = self.xp
-
-        def within(extent: Array) -> Array:
-            full = xp.floor(extent / (lanes * x))
-            rest = xp.floor((extent - full * lanes * x) / x)
-            return full * xp.maximum(0, lanes - distance) + xp.maximum(0, rest - distance)
-
-        size, tile = self.size[dim], self.tile[dim]
-        tiles = xp.floor(size / tile)
-        return tiles * within(tile) + within(size - tiles * tile)
-
-
-def _gcd(a: Array, b: Array, xp: Any) -> Array:  # noqa: ANN401  (an array library)
-    """The greatest common divisor, by Euclid; traced programs take as many steps as kernels of thousands of rows."""
-    if xp is np:
-        return cast("Array", np.gcd(np.asarray(a).astype(np.int64), np.asarray(b).astype(np.int64)).astype(np.float64))
-    from jax import lax
-
-    def step(_: int, pair: tuple[Array, Array]) -> tuple[Array, Array]:
-        a, b = pair
-        return xp.where(b > 0, b, a), xp.where(b > 0, xp.mod(a, xp.where(b > 0, b, 1)), 0)
-
-    return cast("Any", lax.fori_loop)(0, 16, step, tuple(xp.broadcast_arrays(a, b)))[0]
+        """Tiles of rows (columns) that another lane of some axes has too, above a memory (past the last: the MACs);
+        None where no machine of this structure has such lanes."""
+        return coinciding_tiles(self, image, IMAGE_DIMS[image], axes, memory)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from fadiff.hardware import Machine
     from fadiff.schedule import Group, Mapping
-    from fadiff.schedule.constraint_kinds import Constraint, Limit, Together
+    from fadiff.schedule.constraint_kinds import Constraint, Limit
+    from fadiff.schedule.group_constraints import Together
     from fadiff.schedule.nest import Nest
     from fadiff.workload import Layer, Workload
 

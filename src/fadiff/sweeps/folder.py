@@ -63,7 +63,7 @@ def sweep(
                 partial(search_cell, shared=into.resolve()) if several else search_cell,
                 crew,
                 keep,
-                settled=_settled,
+                settled=partial(_settled, into),
                 kin=lambda cell: cell.kin,
                 lesson=lambda cell: cell.lesson,
                 watch=watch,
@@ -76,9 +76,14 @@ def sweep(
         return rows
 
 
-def _settled(cell: Cell, rows: Sequence[TextRow]) -> bool:
-    """Whether rows are those of this very cell, and not of one that failed."""
-    return all(row.get("fingerprint") == cell.fingerprint and not row.get("error") for row in rows)
+def _settled(into: Path, cell: Cell, rows: Sequence[TextRow]) -> bool:
+    """Whether rows are those of this very cell, not of one that failed, and have their schedules."""
+    return all(
+        row.get("fingerprint") == cell.fingerprint
+        and not row.get("error")
+        and (into / row.get("schedule", "")).is_file()
+        for row in rows
+    )
 
 
 def _value(column: str, text: str) -> str | int | float | None:

@@ -22,12 +22,13 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
 from fadiff.errors import FadiffError
 from fadiff.file_kinds import PLAN, read_data
 from fadiff.files import FileError, Strict, keys_of, misspelt, validate
-from fadiff.hardware import load_machine, machine_to_json
+from fadiff.hardware import load_machine, machine_to_json, pack_machine
 from fadiff.hardware.quantities import bytes_with_unit
 from fadiff.hardware.variants import grid, read_variant, variant_name
 from fadiff.search.driver import MOST_SEED
@@ -170,7 +171,7 @@ def read_plan(plan: Path | str | Mapping[str, Any]) -> list[Cell]:
 
 
 def taught(cells: Sequence[Cell]) -> list[Cell]:
-    """Cells with their pioneers: of machines alike, so many at a time in the order of the plan, the one in the middle.
+    """Cells with their pioneers: of machines alike, so many at a time in the order of the plan, the most central one.
 
     So what a cell learns depends on the plan alone, and not on who searches it, or when.
     """
@@ -184,8 +185,19 @@ def taught(cells: Sequence[Cell]) -> list[Cell]:
         ends = [len(family) * i // count for i in range(count + 1)]
         for start, stop in pairwise(ends):
             if stop - start > 1:
-                pioneers |= dict.fromkeys(family[start:stop], family[(start + stop) // 2])
+                pioneers |= dict.fromkeys(family[start:stop], _central(family[start:stop]))
     return [replace(cell, pioneer=pioneers.get(cell)) for cell in cells]
+
+
+def _central(cells: Sequence[Cell]) -> Cell:
+    """The cell whose machine has the numbers nearest to those of all others, a factor being as far up as down; of some
+    the last."""
+    numbers = [np.concatenate([np.ravel(part) for part in pack_machine(cell.hardware)]) for cell in cells]
+    with np.errstate(divide="ignore"):
+        # What is not limited, or free, is so on all of them.
+        sizes = np.nan_to_num(np.log(np.array(numbers, dtype=float)), posinf=0.0, neginf=0.0)
+    away = np.abs(sizes - np.median(sizes, axis=0)).sum(axis=1).round(9)
+    return cells[int(np.flatnonzero(away == away.min())[-1])]
 
 
 def _machines(said: PlanModel) -> Iterator[tuple[str, Values, Machine]]:

@@ -111,7 +111,9 @@ def test_every_row_has_its_schedule_on_disk(design: Design, folder: Path):
 
 
 def test_a_folder_of_another_question_is_refused(design: Design, folder: Path):
-    with pytest.raises(FileError, match="an earlier search of another area_mm2 is there: choose another folder"):
+    with pytest.raises(
+        FileError, match="an earlier search is there that was told another area_mm2: choose another folder"
+    ):
         codesign(asked(2 * AREA_MM2), PATIENT, folder)
 
 
@@ -151,10 +153,14 @@ def test_a_price_is_a_sentence():
     told = [
         price_sentence(SPACE, method.Price(number.name, 1024, 2048, log(0.969), 0.004, 0.0), "edp"),
         price_sentence(SPACE, method.Price(number.name, 2048, 1024, log(1.05), -0.01, 9.0), "energy"),
+        price_sentence(SPACE, method.Price(number.name, 2048, 1024, 1e-6, -0.01, 0.0), "latency"),
+        price_sentence(SPACE, method.Price(number.name, 1024, 2048, -1e-6, 0.01, 0.0), "latency"),
     ]
     assert told == [
         "1 KB more scratchpad.bytes buys 3.10% EDP for 0.40% area",
         "1 KB less scratchpad.bytes costs 5.00% energy and saves 1.00% area, after a search of 9 s",
+        "1 KB less scratchpad.bytes costs no latency and saves 1.00% area",
+        "1 KB more scratchpad.bytes buys no latency for 1.00% area",
     ]
 
 
@@ -179,13 +185,13 @@ def test_a_derived_machine_is_scored_without_fusion(monkeypatch: pytest.MonkeyPa
 
 def test_the_best_machine_is_studied_and_machines_with_its_array_learn_from_it(monkeypatch: pytest.MonkeyPatch):
     seen = list[tuple[object, Lessons | None, bool]]()
-    learned = Learned({}, frozenset(), frozenset(), {}, (), whole=True)
 
     def watched(workload: Workload, machine: Machine, *, lessons: Lessons | None, **rest: object) -> Result:
         seen.append((machine.kind, lessons, lessons is not None and lessons.learned is not None))
+        found = optimize(workload, machine, method="greedy")
         if lessons is not None:
-            lessons.known = learned
-        return optimize(workload, machine, method="greedy")
+            lessons.known = Learned({}, frozenset(), frozenset(), {}, (), found.schedule, whole=True)
+        return found
 
     monkeypatch.setattr(method, "optimize", watched)
     found = codesign(asked(AREA_MM2), replace(PATIENT, method="exact", budget_seconds=3))

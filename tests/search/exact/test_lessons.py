@@ -103,6 +103,20 @@ def test_what_is_found_depends_on_the_first_search_alone_and_is_as_good_as_witho
     assert evaluate(one).edp_uj_cycles <= optimize(PAIR, machine(4)).best.edp_uj_cycles * 1.001
 
 
+def test_a_search_begins_with_the_best_schedule_of_the_first_where_it_is_legal():
+    learned = taught().learned
+    assert learned is not None
+    first = dict[str, float]()
+
+    def note(status: Status, incumbent: Incumbent, seconds: float) -> None:
+        assert incumbent.best is not None
+        first.setdefault(status.phase, incumbent.best.edp_uj_cycles)
+
+    optimize(PAIR, machine(8), lessons=taught(), watch=note)
+    again = evaluate(replace(learned.schedule, machine=machine(8))).edp_uj_cycles
+    assert first["map"] <= again < first["greedy"]
+
+
 def test_a_machine_that_is_not_alike_learns_nothing():
     settings = Settings(lessons=taught())
     for chip, learns in ((read_variant("gemmini-small", {"cols": 8}).machine, False), (machine(4), True)):

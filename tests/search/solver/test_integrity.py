@@ -11,8 +11,9 @@ import pytest
 from fadiff.cost import evaluate
 from fadiff.schedule import Schedule, rules
 from fadiff.schedule.arrays import pack_schedule
-from fadiff.schedule.constraint_kinds import Once, Together
+from fadiff.schedule.constraint_kinds import Once
 from fadiff.schedule.constraints import Constraints, kept
+from fadiff.schedule.group_constraints import Together
 from fadiff.schedule.rules import Examined, violations
 from fadiff.schedule.selection import Layers
 from fadiff.search.restrictions import Restrictions

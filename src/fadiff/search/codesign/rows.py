@@ -151,7 +151,7 @@ class Rows:
             known = json.loads(read_text(path))
             differ = [key for key in asked if known.get(key) != asked[key]]
             if differ:
-                told = f"an earlier search of another {' and '.join(differ)} is there"
+                told = f"an earlier search is there that was told another {', another '.join(differ)}"
                 raise FileError(f"{folder}: {told}: choose another folder, or ask the same")
         else:
             write_text(path, json.dumps(asked, indent=1) + "\n")

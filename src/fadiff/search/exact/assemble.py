@@ -4,8 +4,10 @@ groups, each with exactly the room it has."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,13 +40,19 @@ SLACK_BYTES = 1e-6
 """What mappings may exceed a memory by: rounding of their sums."""
 
 
-class Filled(NamedTuple):
+@dataclass(frozen=True)
+class Filled:
     """A plan with a mapping for each of its layers."""
 
     plan: Plan
-    chosen: Menu
-    """The mappings of its layers, in their order."""
+    picked: tuple[tuple[Menu, int], ...]
+    """The mappings of its layers, in their order: one of a menu each."""
     price: float
+
+    @cached_property
+    def chosen(self) -> Menu:
+        """These mappings alone."""
+        return join([subset(menu, [i]) for menu, i in self.picked])
 
 
 def fill(task: Task, plan: Plan, menus: Menus, weights: Weights, worth: float) -> Filled | None:
@@ -64,7 +72,7 @@ def fill(task: Task, plan: Plan, menus: Menus, weights: Weights, worth: float) -
     lowest = float(sum(price[i] for price, i in zip(prices, chosen, strict=True)))
     if lowest >= worth:
         return None
-    return Filled(plan, join([subset(menu, [int(i)]) for menu, i in zip(mine, chosen, strict=True)]), lowest)
+    return Filled(plan, tuple(zip(mine, map(int, chosen), strict=True)), lowest)
 
 
 def fits(task: Task, plan: Plan, chosen: Menu) -> bool:
@@ -120,9 +128,7 @@ def _cheapest_fitting(task: Task, plan: Plan, menus: Sequence[Menu], prices: Pri
     """
     if len(menus) <= 2:
         return _cheapest_of_all(task, plan, menus, prices, worth)
-    if not _may_fit(task, plan, menus):
-        return None
-    left = [price.copy() for price in prices]
+    left, may_fit = [price.copy() for price in prices], False
     while (chosen := _where_fused(task, plan, menus, left, worth)) is not None:
         # Without more mappings it does not become cheaper.
         if sum(float(price[i]) for price, i in zip(left, chosen, strict=True)) * (1 - NEAR) >= worth:
@@ -132,6 +138,8 @@ def _cheapest_fitting(task: Task, plan: Plan, menus: Sequence[Menu], prices: Pri
         excess = _excess(task, plan, running, kept, waiting)
         if (excess <= SLACK_BYTES).all():
             return chosen
+        if not (may_fit := may_fit or _may_fit(task, plan, menus)):
+            return None
         if prod(price.size for price in prices) <= MOST_COMBINATIONS:
             return _cheapest_of_all(task, plan, menus, prices, worth)
         layer = int(kept[excess.argmax()].argmax())
@@ -165,41 +173,67 @@ def _where_fused(task: Task, plan: Plan, menus: Sequence[Menu], prices: Prices, 
     at = np.unravel_index(int(total.argmin()), total.shape)
     lowest, chosen = float(total[at]), best[at]
     rooms = capacity - levels
-    bound = (weighed.min(axis=-1).sum(axis=-1) - PRICES_OF_ROOM / capacity * rooms[:, None]).max(axis=-1)
+    bounds = weighed.min(axis=-1).sum(axis=-1) - PRICES_OF_ROOM / capacity * rooms[:, None]
+    tightest, bound = bounds.argmax(axis=-1), bounds.max(axis=-1)
     for level in np.argsort(bound, kind="stable"):
         if bound[level] >= min(worth, lowest * (1 - NEAR)):
             break
-        better = _cheapest(allowed[level], kept, float(rooms[level]), min(worth, lowest))
+        of_a_byte = float(PRICES_OF_ROOM[tightest[level]]) / capacity
+        better = _cheapest(allowed[level], kept, float(rooms[level]), min(worth, lowest), of_a_byte)
         if better is not None:
             lowest, chosen = float(price[layer, better].sum()), better
     return chosen if np.isfinite(lowest) else None
 
 
 def _cheapest(
-    price: Float[np.ndarray, "layers mappings"], kept: Float[np.ndarray, "layers mappings"], room: float, below: float
+    price: Float[np.ndarray, "layers mappings"],
+    kept: Float[np.ndarray, "layers mappings"],
+    room: float,
+    below: float,
+    of_a_byte: float,
 ) -> Choice | None:
     """The mapping of each layer, of least total price and less than `below`, whose kept bytes fit in `room`.
 
-    Layer by layer, of all sums of kept bytes those remain that no sum of fewer bytes undercuts, and that can still end
-    below `below`.
+    With a price of a byte, sum of price + of_a_byte * (sum of kept - room) < `below`. A mapping by which a layer costs
+    so much more than it must, in this sum, that the others cannot make up for it is left out; few remain. Layer by
+    layer, of all sums of kept bytes those remain that no sum of fewer bytes undercuts, and that can still end below.
     """
-    rest_price = np.append(np.cumsum(price.min(axis=1)[::-1])[::-1], 0.0)
-    least_kept = np.where(np.isfinite(price), kept, np.inf).min(axis=1)
-    rest_kept = np.append(np.cumsum(least_kept[::-1])[::-1], 0.0)
-    held, paid = np.zeros(1), np.zeros(1)
-    picks = np.zeros((1, 0), dtype=np.int64)
-    width = price.shape[1]
-    for layer in range(len(price)):
-        bytes_, prices = (held[:, None] + kept[layer]).ravel(), (paid[:, None] + price[layer]).ravel()
-        alive = np.flatnonzero((bytes_ + rest_kept[layer + 1] <= room) & (prices + rest_price[layer + 1] < below))
+    priced = price + of_a_byte * kept
+    least = priced.min(axis=1, keepdims=True)
+    more, slack = priced - least, below + of_a_byte * room - float(least.sum())
+    left = more < slack
+    if not left.any(axis=1).all():
+        return None
+    cheapest, fewest = (np.where(left, part, np.inf).min(axis=1) for part in (price, kept))
+    chosen, open_ = left.argmax(axis=1), np.flatnonzero(left.sum(axis=1) > 1)
+    settled = np.delete(np.arange(len(price)), open_)
+    # With the fewest bytes and the least price that the open layers may add.
+    held = np.full(1, kept[settled, chosen[settled]].sum() + fewest[open_].sum())
+    paid = np.full(1, price[settled, chosen[settled]].sum() + cheapest[open_].sum())
+    over, picks = np.full(1, more[settled, chosen[settled]].sum()), np.zeros((1, 0), dtype=np.int64)
+    for layer in open_.tolist():
+        options = np.flatnonzero(left[layer])
+        bytes_, prices, overs = (
+            (so_far[:, None] + one).ravel()
+            for so_far, one in (
+                (held, kept[layer, options] - fewest[layer]),
+                (paid, price[layer, options] - cheapest[layer]),
+                (over, more[layer, options]),
+            )
+        )
+        alive = np.flatnonzero((bytes_ <= room) & (prices < below) & (overs < slack))
+        alive = alive[np.lexsort((prices[alive], bytes_[alive]))]
+        alive = alive[np.append(True, prices[alive][1:] < np.minimum.accumulate(prices[alive])[:-1])[: alive.size]]
         if not alive.size:
             return None
-        alive = alive[np.lexsort((prices[alive], bytes_[alive]))]
-        alive = alive[np.append(True, prices[alive][1:] < np.minimum.accumulate(prices[alive])[:-1])]
-        alive = alive[np.unique(np.linspace(0, alive.size - 1, MOST_SUMS).astype(int))]
-        picks = np.column_stack([picks[alive // width], alive % width])
-        held, paid = bytes_[alive], prices[alive]
-    return picks[-1]
+        if alive.size > MOST_SUMS:
+            alive = alive[np.unique(np.linspace(0, alive.size - 1, MOST_SUMS).astype(int))]
+        picks = np.column_stack([picks[alive // options.size], options[alive % options.size]])
+        held, paid, over = bytes_[alive], prices[alive], overs[alive]
+    if held[-1] > room or paid[-1] >= below:
+        return None
+    chosen[open_] = picks[-1]
+    return chosen
 
 
 def _prices(task: Task, menu: Menu, condition: Condition, weights: Weights) -> Float[np.ndarray, " mappings"]:
@@ -243,10 +277,11 @@ def polish(task: Task, groups: Sequence[Filled], weights: Weights, *, pairs: boo
     gains = (now - weighed(found, weights)) * [repeat for _, _, repeat in places]
     for j in sorted(np.flatnonzero(gains > 0).tolist(), key=lambda j: -gains[j]):
         i, turn, _ = places[j]
-        plan, chosen, price = current[i]
-        changed = join([subset(chosen, slice(turn)), subset(found, [j]), subset(chosen, slice(turn + 1, None))])
-        if fits(task, plan, changed):
-            current[i] = Filled(plan, changed, price - float(gains[j]))
+        plan, picked = current[i].plan, list(current[i].picked)
+        picked[turn] = found, j
+        changed = Filled(plan, tuple(picked), current[i].price - float(gains[j]))
+        if fits(task, plan, changed.chosen):
+            current[i] = changed
     return current
 
 

@@ -22,6 +22,7 @@ from fadiff.search.trees import each
 if TYPE_CHECKING:
     from jax import Array
 
+    from fadiff.schedule import Schedule
     from fadiff.search.exact.conditions import Condition, Task
     from fadiff.search.exact.menus import Key, Menus
     from fadiff.search.exact.plans import Members, Plan
@@ -41,6 +42,8 @@ class Learned(NamedTuple):
     """By layer: mappings that were tried under all conditions."""
     plans: tuple[Plan, ...]
     """Those of its last groups."""
+    schedule: Schedule
+    """Its best one."""
     whole: bool
     """Whether the search ran to its end. What another one only begins with may have been left unfinished."""
 

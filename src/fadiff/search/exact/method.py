@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 _CUTS = 5
 _PLANS_AT_ONCE = 128
 """Plans whose layers get mappings for less room before the network is cut again."""
-_ROUNDS = 6
+_ROUNDS, _ROUNDS_OF_TAUGHT = 6, 2
 _MARGIN = 0.02
 """Conditions of plans are climbed in that may be dearer by this share of the price, at the prices of known mappings."""
 _NEAR = 0.01
@@ -157,6 +157,9 @@ class ExactSearch:
         """
         hints = None if self.task.restrictions.constraints else starts_in(self.task, self.best.schedule)
         if self.unsettled is None:
+            if self.learned is not None:
+                # Prices near it are those that count in the end.
+                self.incumbent.offer(replace(self.learned.schedule, machine=self.task.machine))
             singles = conditions_of(self.singles)
             self._recall(singles)
             self.take_hints({c.layer: [cheapest(self.menus[c], self.weights)] for c in self.menus})
@@ -197,9 +200,12 @@ class ExactSearch:
         yield from self._cut("start")
 
     def solve(self) -> Steps:
-        """Layers that are on their own, those first that may still become much better, as long as all of them may."""
+        """Layers that are on their own and not settled, those first that may still become much better, as long as all
+        of them may."""
         price = sum(one.price for one in self.groups)
-        lonely = [one.plan.group.layers[0] for one in self.groups if len(one.plan.group.layers) == 1]
+        alone = [one.plan for one in self.groups if len(one.plan.group.layers) == 1]
+        unsettled = conditions_of(self.singles) if self.unsettled is None else self.unsettled
+        lonely = [plan.group.layers[0] for plan in alone if plan.conditions[0] in unsettled]
         weights = self.weights
         found = unsolved(self.task, self.menus, lonely, self.best, weights)
         walks = (WALKS_FOR_ENERGY if self.settings.objective.prices == ENERGY.prices else WALKS) * len(found)
@@ -304,14 +310,18 @@ class ExactSearch:
             self.menus[condition] = join([self.menus[condition], menu]) if condition in self.menus else menu
 
     def _make_room(self, phase: str) -> Steps:
-        """Map layers for less room under the conditions of plans that may make the schedule better."""
-        for _ in range(_ROUNDS):
+        """Map layers for less room under the conditions of plans that may make the schedule better.
+
+        What is known from a machine alike leaves less to find: fewer rounds, and no more climbs with all the room.
+        """
+        for _ in range(_ROUNDS_OF_TAUGHT if self.taught else _ROUNDS):
             chosen = [self.cuts.plans[i] for i in self._promising()[:_PLANS_AT_ONCE]]
             todo = [c for c in conditions_of(chosen) if c not in self._thrifty]
             if not todo:
                 return
             told = self.weights, self.settings.seed, self.known_starts()
-            self._take(roomy(self.task, todo, *told))
+            if not self.taught:
+                self._take(roomy(self.task, todo, *told))
             found = thriftier(self.task, {c: self.menus[c] for c in todo}, *told)
             self.menus |= {condition: distinct(menu) for condition, menu in found.items()}
             self._thrifty |= {*todo}
@@ -436,7 +446,9 @@ class ExactSearch:
         found = {condition: distinct(menu) for condition, menu in self.menus.items() if size_of(menu)}
         tried = {number: frozenset(keys) for number, keys in self._tried.items()}
         plans = tuple(filled.plan for filled in self.groups)
-        return Learned(found, frozenset(self._climbed), frozenset(self._thrifty), tried, plans, self.whole)
+        return Learned(
+            found, frozenset(self._climbed), frozenset(self._thrifty), tried, plans, self.best.schedule, self.whole
+        )
 
     def keep_limits(self) -> Steps:
         """Where what the objective asks for is over a limit, let what is limited cost more, until it is within.

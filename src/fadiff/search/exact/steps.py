@@ -65,19 +65,18 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
 
     plan = parts.fuses(known.task) and parts.enumerate_plans
     known.teach()
-    yield from known.map(min(FIRST_STARTS, parts.starts), polished=False)
+    yield from known.map(parts.starts if known.taught else min(FIRST_STARTS, parts.starts), polished=False)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
     if plan:
         yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
-    if known.unsettled or not known.taught:
-        if parts.starts > FIRST_STARTS:
-            yield from known.map(parts.starts, polished=False)
-        if parts.solve:
-            yield from known.solve()
-        if plan:
-            yield from known.fuse("fuse", hopeful=True)
+    if not known.taught and parts.starts > FIRST_STARTS:
+        yield from known.map(parts.starts, polished=False)
+    if parts.solve and (known.unsettled or not known.taught):
+        yield from known.solve()
+    if plan and not known.taught:
+        yield from known.fuse("fuse", hopeful=True)
     if plan:
         yield from known.refine()
     for _ in range(POLISHES if parts.polish else 0):

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fadiff.hardware import Machine
-    from fadiff.schedule.constraint_kinds import Together
     from fadiff.schedule.constraints import Constraints
+    from fadiff.schedule.group_constraints import Together
     from fadiff.search.solver.parts import Tile
     from fadiff.workload import Workload
 

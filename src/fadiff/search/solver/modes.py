@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from fadiff.schedule import Schedule
-    from fadiff.schedule.constraint_kinds import Together
+    from fadiff.schedule.group_constraints import Together
     from fadiff.search.solver.parts import Tile
     from fadiff.search.solver.place import Links, Place
     from fadiff.workload import Layer
