@@ -94,8 +94,8 @@ PHASES = (
 )
 PHASES_EXACT = (Phase(groups=True, patience=inf), Phase(groups=False, patience=inf))
 """Where factors divide, walks are short, and groups are soon looked at; else all lines are raised first."""
-MOST_BOXES = 96
-"""Boxes of trips that are told apart."""
+MOST_MODES = 12_000
+"""Modes up to which boxes of trips are parted."""
 
 
 class Told(NamedTuple):
@@ -343,8 +343,8 @@ class Prover:
                 meant.append((mode, cheapest.tile))
                 if cheapest.settled:
                     known.append(meant[-1])
-        found = self.modes.disagreements(meant) or (self.modes.around(known) if stalls else {})
-        if not found or len(self.modes.boxes) + len(found) > MOST_BOXES:
+        found = self.modes.disagreements(meant) or (self.modes.around(known) if stalls else [])
+        if not found or len(self.modes.modes) > MOST_MODES:
             return False
         self.modes.part(found)
         return True
