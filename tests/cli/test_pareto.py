@@ -36,7 +36,7 @@ def desk(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("pareto")
     network, machine = write(folder, "net.yaml", NETWORK), write(folder, "chip.yaml", MACHINE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "PROOF_WALKS", 2)
+        patch.setattr(search, "PROVEN_GAP", 1.0)
         patch.setenv("FADIFF_CACHE_DIR", "")
         made = answer("pareto", network, "-H", machine, "-b", "10m", "-n", 4, "-o", folder / "front")
     write(folder, "answer.json", repr(made))

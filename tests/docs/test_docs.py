@@ -60,8 +60,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for method in METHODS.keys() - {"greedy"}:
         monkeypatch.setitem(METHODS, method, recall)
     monkeypatch.setattr(import_module("fadiff.search.pareto"), "_method", lambda *given, **_: recall(*given))
-    for module in ("fadiff.cli.optimize", "fadiff.search.pareto"):
-        monkeypatch.setattr(import_module(module), "PROOF_WALKS", 1)
+    for module in ("fadiff.search.solver.network_bound", "fadiff.search.pareto"):
+        monkeypatch.setattr(import_module(module), "PROVEN_GAP", 1.0)
     return tmp_path
 
 

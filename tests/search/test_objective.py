@@ -134,14 +134,14 @@ def test_weighted_sums_are_found_and_bounded():
     found = {text: optimize(PAIR, CHIP, objective=text).best for text in ("energy", "energy + 5*latency")}
     mixed = Objective.of("energy + 5*latency")
     assert mixed.score(found["energy + 5*latency"]) <= min(mixed.score(one) for one in found.values()) + 1e-9
-    proven = prove(found["energy + 5*latency"], FOREVER, mixed, walks=8)
+    proven = prove(found["energy + 5*latency"], FOREVER, mixed, gap=0.3)
     assert 0 <= proven.gap(found["energy + 5*latency"], mixed) < 0.3
     for one in found.values():
         assert one.energy_pj + 5 * one.cycles >= min(e + 5 * t for e, t in proven.corners) * (1 - 1e-9)
 
 
 def test_bounds_of_powers_hold(priced):
-    proven = prove(priced, FOREVER, "ed2p", walks=8)
+    proven = prove(priced, FOREVER, "ed2p", gap=0.3)
     best = optimize(PAIR, CHIP, objective="ed2p").best
     assert proven.gap(best, "ed2p") >= 0
     assert proven.gap(best) == pytest.approx(best.edp_uj_cycles / proven.least.edp_uj_cycles - 1)
@@ -165,7 +165,7 @@ def test_charges_steer_the_search_and_keep_the_bound():
     objective = replace(ENERGY, charges=(WEIGHTS,))
     plain, charged = (optimize(CONVOLUTIONS, CHIP, objective=one).best for one in (ENERGY, objective))
     assert objective.point(charged)[0] < 0.9 * objective.point(plain)[0]
-    proven = prove(charged, FOREVER, objective, walks=2)
+    proven = prove(charged, FOREVER, objective, gap=0.5)
     assert proven.gap(charged, objective) >= proven.gap(charged, ENERGY) > -1e-9
 
 

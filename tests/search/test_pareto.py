@@ -21,7 +21,7 @@ CASES = [("block", "flat"), ("block", "tight")]
 @cache
 def found(name, chip) -> Front:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PROOF_WALKS", 4)
+        patch.setattr(module, "PROVEN_GAP", 0.2)
         return pareto(NETWORKS[name], CHIPS[chip], budget_seconds=600)
 
 

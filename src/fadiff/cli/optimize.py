@@ -46,12 +46,6 @@ if TYPE_CHECKING:
     from fadiff.search.objective import Objective
     from fadiff.search.solver.network_bound import Bound
 
-PROVEN_GAP = 1e-3
-"""A schedule whose bound is so near is proven well enough."""
-PROOF_WALKS = 300
-"""Walks through each kind of layer after which a proof ends; `fadiff bound` goes on."""
-FEW_LAYERS = 10
-"""A proof of fewer layers has as many walks as one of so many."""
 MOST_OF_A_REASON = 3
 """Tensors of one reason that are listed each: of more only the first, and how many others there are."""
 STOPPED = {
@@ -269,7 +263,7 @@ def _proven(
     result: "Result", seconds: float, objective: "Objective", display: "LiveDisplay", asked: dict[str, Any]
 ) -> "Bound | None":
     """What no schedule undercuts, proven in what is left of the time; None where nothing is."""
-    from fadiff.search.solver.network_bound import prove
+    from fadiff.search.solver.network_bound import NEAR_GAP, PROVEN_GAP, prove
 
     if (left := seconds - result.seconds) <= 0:
         return None
@@ -283,7 +277,7 @@ def _proven(
             left,
             objective,
             PROVEN_GAP,
-            PROOF_WALKS * max(1, FEW_LAYERS // len(result.schedule.workload.layers)),
+            NEAR_GAP,
             watch,
             result.stress,
             **asked,

@@ -23,7 +23,7 @@ from fadiff.search.exact.conditions import Task
 from fadiff.search.exact.method import ExactSearch
 from fadiff.search.exact.steps import steps
 from fadiff.search.objective import EDP, ENERGY, LATENCY, Objective
-from fadiff.search.solver.network_bound import Bound, Prover
+from fadiff.search.solver.network_bound import NEAR_GAP, PROVEN_GAP, Bound, Prover
 from fadiff.workload import Workload, load_model
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ FIRST_SHARE = 0.6
 """Of the time to search, what the search for EDP takes at most."""
 PROOF_SHARE = 0.2
 """Of all time, what the proof takes."""
-PROOF_WALKS = 100
-"""Walks through each kind of layer after which the proof for an objective ends."""
 TURNS_PER_POINT = 2
 """Prices that are tried, for each point that is asked for."""
 FEWEST_POINTS = 2
@@ -237,7 +235,7 @@ def proven(points: Sequence[Evaluation], budget_seconds: float, *, exact_factors
             for fast, frugal in pairwise(supported(points)):
                 prover.ask((1.0, price_between(fast, frugal)))
         left = began + share * budget_seconds - clock.monotonic()
-        for bound in prover.run(max(0.0, left), walks=PROOF_WALKS):  # noqa: B007  (the last is the best)
+        for bound in prover.run(max(0.0, left), PROVEN_GAP, NEAR_GAP):  # noqa: B007  (the last is the best)
             pass
     assert bound is not None, "a proof begins with a bound"
     return bound

@@ -59,9 +59,9 @@ def search_cell(cell: Cell, shared: Path | None = None) -> Found:
     found = first if first is not None and cell == cell.pioneer else searched(cell, lessons)
     best, schedule, proven = found.best, found.schedule, dict[str, float]()
     if cell.bound and (left := cell.budget_s - found.seconds) > 0:
-        from fadiff.search.solver.network_bound import bound
+        from fadiff.search.solver.network_bound import NEAR_GAP, bound
 
-        found_bound = bound(schedule, budget_seconds=left, objective=cell.objective)
+        found_bound = bound(schedule, budget_seconds=left, objective=cell.objective, near_enough=NEAR_GAP)
         schedule = replace(schedule, bound=found_bound.least)
         proven = {"bound_edp_uj_cycles": found_bound.least.edp_uj_cycles, "gap": found_bound.gap(best)}
     told = {

@@ -215,30 +215,67 @@ def meaning(modes, trips):
     ends = [next(m for m in modes.modes if m.layer == i and m.fused == link and m.box == number) for i in (0, 1)]
     meant = []
     for mode, count in zip(ends, trips, strict=True):
-        box = list(modes.boxes[number])
-        box[SHARED_LOOPS.index("P")] = (count, count)
-        place = modes.places[mode.layer][mode.place][1]
-        meant.append((mode, modes.tilings.tile(CHAIN.layers[mode.layer], mode.fused, place, tuple(box))))
+        meant.append((mode, modes_tile(modes, mode, count)))
     return number, meant
+
+
+def modes_tile(modes, mode, count):
+    """The tile of a mode under so many trips over P."""
+    box = list(modes.boxes[mode.box])
+    box[SHARED_LOOPS.index("P")] = (count, count)
+    place = modes.places[mode.layer][mode.place][1]
+    return modes.tilings.tile(CHAIN.layers[mode.layer], mode.fused, place, tuple(box))
 
 
 def test_neighbours_that_mean_other_trips_part_their_box():
     modes, trips = modes_of(CHAIN), (3, 6)
     number, meant = meaning(modes, trips)
-    loop, after = modes.disagreements(meant)[number]
-    assert SHARED_LOOPS[loop] == "P"
-    assert trips[0] <= after < trips[1]
-    before = len(modes.boxes)
-    modes.part({number: (loop, after)})
-    assert len(modes.boxes) == before + 1
+    (cut,) = modes.disagreements(meant)
+    assert cut.box == number
+    assert SHARED_LOOPS[cut.loop] == "P"
+    assert trips[0] <= cut.after < trips[1]
+    modes.part([cut])
+    assert list(modes.tree.leaves("a", number)) == list(modes.tree.leaves("b", number)) != [number]
+
+
+def test_a_box_is_parted_for_those_that_are_fused_in_it_and_others_follow():
+    modes = modes_of(CHAIN)
+    number, meant = meaning(modes, (3, 6))
+    modes.part(modes.disagreements(meant))
+    assert list(modes.tree.leaves("c", number)) == [number]
+    few, many = modes.tree.leaves("b", number)
+    link = frozenset({("b", "c")})
+    whole = next(m for m in modes.modes if m.layer == 2 and m.fused == link and m.box == number)
+    part = next(m for m in modes.modes if m.layer == 1 and m.fused == link and m.box == few)
+    # Where c means trips that b has in another part, it is parted in the same way.
+    (cut,) = modes.disagreements([(part, part.tile), (whole, modes_tile(modes, whole, 6))])
+    assert (cut.box, cut.layers) == (number, {"c"})
+    modes.part([cut])
+    assert list(modes.tree.leaves("c", number)) == [few, many]
+
+
+def test_layers_agree_on_the_smallest_box_that_both_know():
+    modes = modes_of(CHAIN)
+    number, meant = meaning(modes, (3, 6))
+    modes.part(modes.disagreements(meant))
+    few, many = modes.tree.leaves("b", number)
+    link = frozenset({("b", "c")})
+    # It is cheap to be fused for b in one part, and for c under all trips.
+    cost = np.array([1.0 if m.fused == link and m.box in (few, number) else 2.0 for m in modes.modes])
+    assert modes.agree(cost).least.sum() == pytest.approx(4.0)
+    # And where a and b have it in two parts each, not in different ones.
+    other = frozenset({("a", "b")})
+    cheap = {(0, few), (1, many)}
+    cost = np.array([1.0 if m.fused == other and (m.layer, m.box) in cheap else 2.0 for m in modes.modes])
+    assert modes.agree(cost).least.sum() == pytest.approx(5.0)
 
 
 def test_of_several_modes_of_a_layer_the_one_that_most_of_it_is_in_counts():
     modes = modes_of(CHAIN)
-    number, (first, second) = meaning(modes, (3, 6))
+    _, (first, second) = meaning(modes, (3, 6))
     _, (other, _) = meaning(modes, (6, 6))
     assert modes.disagreements([first, second, other]) == modes.disagreements([first, second])
-    assert number not in modes.disagreements([other, second, first])
+    assert not modes.disagreements([other, second, first])
 
 
 def test_trips_that_are_meant_are_parted_from_the_others():
@@ -247,10 +284,9 @@ def test_trips_that_are_meant_are_parted_from_the_others():
     assert not modes.disagreements(meant)
     whole = modes.boxes[number][rows]
     while found := modes.around(meant):
-        loop, after = found[number]
-        first, _ = halves(modes.boxes[number], loop, after)
         modes.part(found)
-        number += first[rows][1] < 3
+        halves_of_it = modes.tree.leaves("a", number)
+        number = next(i for i in halves_of_it if modes.boxes[i][rows][0] <= 3 <= modes.boxes[i][rows][1])
         meant = [(mode._replace(box=number), tile) for mode, tile in meant]
     low, high = modes.boxes[number][rows]
     assert low <= 3 <= high

@@ -50,8 +50,8 @@ class Way(NamedTuple):
     """Where they came from: several where the cheapest was taken, cell by cell."""
     grown: tuple[int, Steps, Lattice | None] | None = None
     """The dim along which extents grew, from which cells to which, and what each step costs, if anything."""
-    closed: Closed | None = None
-    """The flow that was added."""
+    closed: tuple[Closed, ...] = ()
+    """The flows that were added."""
     node: int | None = None
     """The node whose extents these are, where all its loops or lanes are done."""
     picked: tuple[list[int], ...] | None = None
@@ -175,21 +175,26 @@ class Chain:
         ends: list[Way] = []
         for over in swept:
             cells = tuple(self.flows.whole[d] if d in over else way.cells[d] for d in range(8))
-            ends.append(self._paid(way, (flow, TOP, cells, kept)))
+            ends.append(self._paid(way, [(flow, TOP, cells, kept)]))
         return _cheapest(ends)
 
     def _close(self, way: Way, flows: Iterable[Flow], place: int) -> Way:
         """After some flows have closed."""
-        for flow in sorted(flows):
-            way = self._paid(way, (flow, place, way.cells, False))
-        return way
+        closed = [(flow, place, way.cells, False) for flow in sorted(flows)]
+        return self._paid(way, closed) if closed else way
 
-    def _paid(self, way: Way, closed: Closed) -> Way:
+    def _paid(self, way: Way, closed: Sequence[Closed]) -> Way:
+        # Each price is along few dims, so they are added up before they are added to all cells.
+        price = reduce(np.add, map(self._price, closed))
+        return Way(way.values + price, way.cells, (way,), closed=tuple(closed))
+
+    def _price(self, closed: Closed) -> Lattice | float:
+        """What a flow costs, as it was found before."""
         flow, place, cells, kept = closed
         key = flow, place, kept, tuple(cells[d] for d in CLOSING_DIMS[flow[0]])
         if key not in self._prices:
             self._prices[key] = self.flows.price(flow, place, cells, self.prices, kept=kept)
-        return Way(way.values + self._prices[key], way.cells, (way,), closed=closed)
+        return self._prices[key]
 
     def _spread(self, way: Way, node: int) -> Way:
         """Extents above an axis: the lanes times those below, or the size."""
@@ -351,8 +356,7 @@ class Chain:
         """The flows that close on the cheapest way, each in one cell."""
         found: list[Closed] = []
         for step, at in _back(way):
-            if step.closed is not None:
-                flow, place, cells, kept = step.closed
+            for flow, place, cells, kept in step.closed:
                 inside = tuple(one.only([min(i, len(one) - 1)]) for i, one in zip(at, cells, strict=True))
                 found.append((flow, place, inside, kept))
         return found

@@ -55,14 +55,15 @@ class Groups:
             for slack in self._slack.get((name, None), {}).values():
                 if slack <= budget:
                     yield Listed((name,), None, slack)
-            for box in range(len(self._modes.boxes)):
+            for box in self._modes.tree.leaves(name):
                 if (name, box) in self._slack:
                     yield from self._grown((name,), place, box, budget)
 
     def _grown(self, inside: tuple[str, ...], place: int, box: int, budget: float) -> Iterator[Listed]:
-        """Groups with some layers in it, and others that come before a place in the order.
+        """Groups with some layers in it, under the trips of a box, and others that come before a place in the order.
 
-        Against the flow of data: whether a layer is in the group is decided after all its consumers.
+        Against the flow of data: whether a layer is in the group is decided after all its consumers. One that joins
+        may have the box in parts: then the group is told apart by these.
         """
         undecided = set(self._order[:place])
         slack = sum(self._least_slack(name, box, inside, undecided) for name in inside)
@@ -74,14 +75,15 @@ class Groups:
             if len(inside) > 1 and slack <= budget:
                 yield Listed(inside, box, slack)
             return
-        yield from self._grown((self._order[joins], *inside), joins, box, budget)
+        for part in self._modes.tree.leaves(self._order[joins], box):
+            yield from self._grown((self._order[joins], *inside), joins, max(box, part), budget)
         yield from self._grown(inside, joins, box, budget)
 
     def _least_slack(self, name: str, box: int, inside: Sequence[str], undecided: set[str]) -> float:
         """The least slack of a layer of a group, whatever is undecided."""
         decided = [link for link in self._modes.tied[name] if undecided.isdisjoint(link)]
         fused = {link for link in decided if link[0] in inside and link[1] in inside}
-        found = self._slack.get((name, box), {})
+        found = self._slack.get((name, self._modes.tree.known(box, (name,))), {})
         return min((slack for links, slack in found.items() if _agrees(links, fused, decided)), default=inf)
 
     def _may_join(self, name: str, inside: Sequence[str]) -> bool:

@@ -56,12 +56,18 @@ TOLERANCE = 3e-4
 """A line is good enough where it is so close to the schedule at hand."""
 LITTLE = 0.02
 """A gap that shrinks by less than this share of it did not shrink."""
+MUCH_WORK = 0.5
+"""A share of all walks that brought little: a proof that is near ends there."""
 WALKS_AT_ONCE = 32
 """Walks before neighbours are asked again; in large networks, through a quarter of the layers."""
 ACTIVE = 1e-3
 """A layer is in a mode with more than this share of it."""
 LEAST_STEP = 1e-6
 """A mode that is looked at is worth a rise of this share of its bound at least."""
+PROVEN_GAP = 1e-3
+"""A schedule that is proven to within this gap is proven well enough for whoever says nothing else."""
+NEAR_GAP = 5e-3
+"""So near a proof may end where more work brings little."""
 PROVEN = 1e-4
 """An EDP that is proven to within this share is as good as proven."""
 FEW_GROUPS = 0.03
@@ -88,8 +94,8 @@ PHASES = (
 )
 PHASES_EXACT = (Phase(groups=True, patience=inf), Phase(groups=False, patience=inf))
 """Where factors divide, walks are short, and groups are soon looked at; else all lines are raised first."""
-MOST_BOXES = 96
-"""Boxes of trips that are told apart."""
+MOST_MODES = 12_000
+"""Modes up to which boxes of trips are parted."""
 
 
 class Told(NamedTuple):
@@ -164,11 +170,9 @@ class Prover:
         """Walks through layers so far."""
         return sum(kind.bound.passes for kind in self.kinds)
 
-    def run(self, budget_seconds: float, gap: float = 0.0, walks: int | None = None) -> Iterator[Bound]:
-        """Bounds, each at least as good as the one before, until the time is over or the gap is closed.
-
-        With a number of walks, layers are walked through so many times each on average, and no more where a tenth of
-        them brought nothing.
+    def run(self, budget_seconds: float, gap: float = 0.0, near: float = 0.0) -> Iterator[Bound]:
+        """Bounds, each at least as good as the one before, until the time is over, the gap is closed or nothing is left
+        to do; where the gap is `near` enough, until half of all walks brought little.
         """
         began = clock.monotonic()
         until = began + budget_seconds
@@ -180,7 +184,8 @@ class Prover:
         phase = next(phases)
         rose: dict[Weights, tuple[float, int]] = {}
         spent_on: dict[Weights, int] = {}
-        best, since = inf, 0
+        best, begun = inf, self.walks
+        since = begun
         first = self.objective.prices is None or self._limited
         while True:
             meeting = corners(self.lines.values())
@@ -189,15 +194,10 @@ class Prover:
             now = bound.gap(self.near, self.objective)
             if now < best * (1 - LITTLE):
                 best, since = now, self.walks
-            over = clock.monotonic() > until
-            if walks is not None:
-                over = over or self.walks >= walks * len(self.kinds)
-                over = over or (not first and self.walks - since > walks * len(self.kinds) / 10)
-            if over or now <= gap:
+            stalls = self.walks > begun and self.walks - since >= (self.walks - begun) * MUCH_WORK
+            if clock.monotonic() > until or now <= gap or (now <= near and stalls):
                 return
             spent = (clock.monotonic() - began) / budget_seconds
-            if walks is not None:
-                spent = max(spent, self.walks / (walks * len(self.kinds)))
             first = first and spent < FIRST_SHARE and self._loss(own) > FIRST_LOSS
             # Of the EDP at hand, what this line alone would prove if all others were as good.
             alone = (1 - self._loss(own)) ** 2
@@ -343,8 +343,8 @@ class Prover:
                 meant.append((mode, cheapest.tile))
                 if cheapest.settled:
                     known.append(meant[-1])
-        found = self.modes.disagreements(meant) or (self.modes.around(known) if stalls else {})
-        if not found or len(self.modes.boxes) + len(found) > MOST_BOXES:
+        found = self.modes.disagreements(meant) or (self.modes.around(known) if stalls else [])
+        if not found or len(self.modes.modes) > MOST_MODES:
             return False
         self.modes.part(found)
         return True
@@ -388,20 +388,20 @@ def prove(
     budget_seconds: float,
     objective: Objective | str = EDP,
     gap: float = 0.0,
-    walks: int | None = None,
+    near_enough: float = 0.0,
     watch: Callable[[Bound], None] | None = None,
     stress: Weights = (1.0, 1.0),
     *,
     exact_factors: bool = False,
     constraints: Constraints = Constraints(),
 ) -> Bound:
-    """The best bound that a time, or so many walks a layer, are enough for; it ends early where a schedule is proven to
-    within a gap. Interrupted, it is the best so far."""
+    """The best bound that a time is enough for. It ends early where a schedule is proven to a gap, or near enough
+    and more work brings little; interrupted, it is the best so far."""
     best: Bound | None = None
     try:
         asked = Objective.of(objective)
         prover = Prover(near, asked, stress, exact_factors=exact_factors, constraints=constraints)
-        for bound in prover.run(budget_seconds, gap, walks):
+        for bound in prover.run(budget_seconds, gap, near_enough):
             best = bound
             if watch is not None:
                 watch(bound)
@@ -417,14 +417,16 @@ def bound(
     *,
     budget_seconds: float = 60.0,
     objective: Objective | str = EDP,
-    gap: float = 1e-3,
+    gap: float = PROVEN_GAP,
+    near_enough: float = 0.0,
     constraints: Constraints = Constraints(),
 ) -> Bound:
-    """What no schedule of the same network on the same machine costs less than; the schedule says where to look.
+    """What no schedule of the same network on the same machine costs less than; the schedule says where to look. It
+    ends early where the gap is so small, or near enough and more work brings little.
 
     With constraints, which the schedule must keep, only those that keep them are meant.
     """
     constraints.check(schedule.workload, schedule.machine)
     if broken := constraints.broken(schedule):
         raise FadiffError(f"the schedule does not keep what is asked ({broken[0]}): find one that does first")
-    return prove(evaluate(schedule), budget_seconds, objective, gap, constraints=constraints)
+    return prove(evaluate(schedule), budget_seconds, objective, gap, near_enough, constraints=constraints)

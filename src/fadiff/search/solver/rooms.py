@@ -22,7 +22,7 @@ from fadiff.hardware import Memory
 from fadiff.schedule.nest import RELEVANT_DIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtyping import Float
 
@@ -65,12 +65,30 @@ class Rooms:
                     passing += place.passing_bytes(tile, layer.dims, bits.O)
                 self._taken[row, i], self._left[row, i] = taken / room, max(0.0, 1 - passing / room)
 
-    def rows(self, crowd: Crowd) -> Any:  # noqa: ANN401  (a sparse array)
-        """Of each memory: what a crowd takes less what is left to it, by mode: at most 0."""
-        inside = np.array([name in crowd for name in self._names], dtype=bool)
-        ends = np.array([crowd.isdisjoint(readers) for readers in self._readers], dtype=bool)
-        found = np.where(inside, self._taken - self._left * ends, 0.0)
-        return csc_array(found[(self._taken * inside).any(axis=1)])
+    @classmethod
+    def joined(cls, parts: Sequence[Rooms]) -> Rooms:
+        """Of the modes of several, one after the other."""
+        found = cls.__new__(cls)
+        found._names = [name for part in parts for name in part._names]
+        found._readers = [readers for part in parts for readers in part._readers]
+        found._taken, found._left = (
+            np.hstack(both) for both in zip(*((p._taken, p._left) for p in parts), strict=True)
+        )
+        return found
+
+    def rows(self, crowds: Iterable[tuple[Crowd, Sequence[int]]]) -> Any:  # noqa: ANN401  (a sparse array)
+        """Of each memory, and of crowds whose layers are in some modes: what a crowd takes less what is left to it, by
+        mode: at most 0."""
+        values, rows, columns, count = list[float](), list[int](), list[int](), 0
+        for crowd, inside in crowds:
+            ends = np.array([crowd.isdisjoint(self._readers[i]) for i in inside], dtype=bool)
+            taken = self._taken[:, inside]
+            for mine in (taken - self._left[:, inside] * ends)[taken.any(axis=1)].tolist():
+                values += mine
+                columns += inside
+                rows += [count] * len(inside)
+                count += 1
+        return csc_array((values, (rows, columns)), shape=(count, len(self._names)))
 
     def crowded(self, share: Float[np.ndarray, " modes"], order: Sequence[str]) -> list[Crowd]:
         """Crowds that take more room than there is, by how much of its layer is in each mode; layers come in an order
