@@ -65,7 +65,7 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
 
     plan = parts.fuses(known.task) and parts.enumerate_plans
     known.teach()
-    yield from known.map(min(FIRST_STARTS, parts.starts), polished=False)
+    yield from known.map(min(FIRST_STARTS, parts.starts), polished=True)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
     if plan:
@@ -73,7 +73,7 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
         yield from known.fuse("fuse")
     if known.unsettled or not known.taught:
         if parts.starts > FIRST_STARTS:
-            yield from known.map(parts.starts, polished=False)
+            yield from known.map(parts.starts, polished=True)
         if parts.solve:
             yield from known.solve()
         if plan:
