@@ -8,7 +8,8 @@ from fadiff.cost import Evaluation, evaluate
 from fadiff.reproduce.deep import different
 from fadiff.search.exact.climb import Moves, changed, moved
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import Row, outermost, pinned, scattered, started
+from fadiff.search.exact.menus import Row, started
+from fadiff.search.exact.starts import outermost, pinned, scattered
 from fadiff.search.explain import climbs
 from search.networks import GEMMINI, NETWORKS
 

@@ -23,19 +23,8 @@ from fadiff.search.exact.asked import in_order, joined_groups
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, best_of, moved, price
 from fadiff.search.exact.conditions import NO_MOVE, Condition, Task, as_moves
-from fadiff.search.exact.menus import (
-    Menu,
-    Row,
-    Start,
-    full_array,
-    join,
-    outermost,
-    smallest,
-    some,
-    stacked,
-    start_from,
-    subset,
-)
+from fadiff.search.exact.menus import Menu, Row, join, some, stacked, start_from, subset
+from fadiff.search.exact.starts import Start, full_array, outermost, smallest
 from fadiff.search.freed_memory import keep_freed_memory
 from fadiff.search.space import settle
 from fadiff.search.trees import each

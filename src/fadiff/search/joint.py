@@ -23,8 +23,8 @@ import numpy as np
 from fadiff.search import gradient
 from fadiff.search.driver import Incumbent, Method, OutOfTimeError, Pace, Settings, Status
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import Start
 from fadiff.search.exact.method import ExactSearch
+from fadiff.search.exact.starts import Start
 from fadiff.search.exact.steps import Parts, steps
 from fadiff.search.gradient.descent import FUSED, decode_groups
 from fadiff.search.gradient.settings import anneal

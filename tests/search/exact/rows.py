@@ -9,7 +9,8 @@ from fadiff.schedule import Schedule
 from fadiff.schedule.arrays import pack_schedule, schedule_tiling
 from fadiff.search.exact.climb import Mapped, price
 from fadiff.search.exact.conditions import Condition, Task
-from fadiff.search.exact.menus import Menu, outermost, scattered, subset
+from fadiff.search.exact.menus import Menu, subset
+from fadiff.search.exact.starts import outermost, scattered
 from fadiff.search.space import settle
 from search.networks import NETWORKS, at_dram, draw_mapping, group
 

@@ -15,20 +15,9 @@ from fadiff.search.exact import menus
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.climb import Moves, moved, price
 from fadiff.search.exact.conditions import Room, Task
-from fadiff.search.exact.menus import (
-    Row,
-    climbed_from,
-    full_array,
-    outermost,
-    pinned,
-    scattered,
-    solve,
-    start_from,
-    start_of,
-    started,
-    starts_of,
-)
+from fadiff.search.exact.menus import Row, climbed_from, solve, start_from, start_of, started, starts_of
 from fadiff.search.exact.menus import alone as best_alone
+from fadiff.search.exact.starts import full_array, outermost, pinned, scattered
 from fadiff.search.space import settle
 from oracle import schedules
 from search.exact.rows import GROUPS, conditions_in, drawn, priced, redrawn

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fadiff.cost import evaluate
+from fadiff.hardware import load_machine
 from fadiff.search import greedy
 from fadiff.search.driver import OutOfTimeError
 from fadiff.search.exact.conditions import Task
@@ -13,24 +14,23 @@ from fadiff.search.exact.menus import (
     LITTLE_ROOM,
     THRIFT,
     Row,
-    Start,
     alone,
     climbed_from,
-    full_array,
+    fitted,
     grouped,
     join,
-    outermost,
-    pinned,
-    scattered,
     size_of,
     solve,
     start_from,
+    started,
     starts_of,
     subset,
-)  # fmt: skip
+)
 from fadiff.search.exact.plans import Members
+from fadiff.search.exact.starts import Start, dealt_array, full_array, outermost, pinned, scattered
 from fadiff.search.objective import EDP
 from fadiff.search.space import settle
+from fadiff.workload import load_model
 from search.exact.rows import GROUPS, conditions_in
 from search.networks import GEMMINI, MACHINES, NETWORKS, at_dram, sized
 
@@ -139,3 +139,28 @@ def test_climbs_end_when_the_time_is_over():
     task.deadline = 0.0
     with pytest.raises(OutOfTimeError):
         solve(task, [Row(task.alone("dw"), outermost(task), task.all_room)], (1.0, 1.0), pairs=False)
+
+
+def test_starts_that_do_not_fit_give_up_tiles_until_they_do():
+    task = Task(load_model("resnet18"), load_machine("eyeriss"))
+    condition, random = task.alone("l1.0.conv1"), np.random.default_rng(0)
+    rows = [Row(condition, scattered(task, condition, random), task.all_room) for _ in range(16)]
+
+    def fit(rows: list[Row]) -> list[bool]:
+        held = np.asarray(started(task, rows, (1.0, 1.0)).running)
+        return (held <= np.array(task.all_room.running)[:, None]).all(axis=0).tolist()
+
+    assert sum(fit(rows)) < 4
+    assert all(fit(fitted(task, rows, (1.0, 1.0))))
+
+
+def test_random_arrays_deal_lanes_to_dims_in_many_ways_and_leave_none_idle():
+    task = Task(load_model("resnet18"), load_machine("eyeriss"))
+    condition, random = task.alone("conv1"), np.random.default_rng(0)
+    arrays = [dealt_array(task, condition, random).factors for _ in range(32)]
+    axes = list(task.machine.structure.axes)
+    assert len({factors[axes].tobytes() for factors in arrays}) > 4
+    for factors in arrays:
+        for node, axis in zip(axes, task.machine.axes, strict=True):
+            # No dim that can would get one lane more.
+            assert axis.size / 2 < factors[node].prod() <= axis.size

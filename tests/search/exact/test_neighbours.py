@@ -7,8 +7,8 @@ import pytest
 
 from fadiff.search.exact.climb import Moves, moved
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import outermost, pinned, scattered
 from fadiff.search.exact.neighbours import Neighbours, neighbours, side_by_side
+from fadiff.search.exact.starts import outermost, pinned, scattered
 from fadiff.search.space import settle
 from search.exact.rows import GROUPS, conditions_in
 from search.networks import EYERISS, FLAT, GEMMINI, NETWORKS, SIMBA, at_dram

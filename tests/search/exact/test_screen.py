@@ -5,9 +5,10 @@ import numpy as np
 from fadiff.cost import evaluate
 from fadiff.search import greedy
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import full_array, size_of, start_from, starts_of, weighed
+from fadiff.search.exact.menus import size_of, start_from, starts_of, weighed
 from fadiff.search.exact.plans import conditions_of, plans
 from fadiff.search.exact.screen import MOST_KEPT, known_under, screened
+from fadiff.search.exact.starts import full_array
 from fadiff.search.objective import EDP
 from search.networks import GEMMINI, NETWORKS, sized
 

@@ -17,8 +17,9 @@ from fadiff.schedule.ir import DEFAULT_ORDER
 from fadiff.schedule.rules import violations
 from fadiff.search.exact.assemble import fits, to_mapping
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import Row, Start, full_array, outermost, start_of, started, subset
+from fadiff.search.exact.menus import Row, start_of, started, subset
 from fadiff.search.exact.plans import Members, Plan, alone, plan_for
+from fadiff.search.exact.starts import Start, full_array, outermost
 from fadiff.workload import DIMS, Dims
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from fadiff.schedule import Group
 from fadiff.schedule.constraints import ImpossibleError
 from fadiff.search.exact.assemble import fill, to_mappings
 from fadiff.search.exact.climb import price
-from fadiff.search.exact.menus import Climber, Menus, Row, grouped, outermost, size_of, stacked
+from fadiff.search.exact.menus import Climber, Menus, Row, grouped, size_of, stacked
 from fadiff.search.exact.plans import Members, Plan, conditions_of
 from fadiff.search.exact.sets import Graph
+from fadiff.search.exact.starts import outermost
 
 if TYPE_CHECKING:
     from jax import Array

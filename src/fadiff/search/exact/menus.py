@@ -15,12 +15,12 @@ from fadiff.search.driver import OutOfTimeError
 from fadiff.search.exact.climb import Mapped, Rows, best_of, price
 from fadiff.search.exact.conditions import Condition, Room, Task
 from fadiff.search.exact.neighbours import Neighbours, neighbours, side_by_side
+from fadiff.search.exact.starts import Start, dealt_array, full_array, pinned, scattered, smallest
 from fadiff.search.freed_memory import keep_freed_memory
 from fadiff.search.restrictions import project
-from fadiff.search.space import divisors, prime_factors, settle
+from fadiff.search.space import prime_factors, settle
 from fadiff.search.trees import each
 from fadiff.workload import DIMS
-from fadiff.workload.layer import RELEVANT
 
 if TYPE_CHECKING:
     from jax import Array
@@ -47,14 +47,6 @@ Key = tuple[bytes, bytes]
 Menu = Mapped
 """Mappings of one layer under one condition, as NumPy arrays; the last axis runs over them."""
 Menus = dict[Condition, Menu]
-
-
-class Start(NamedTuple):
-    """A mapping to start from, for any condition of a layer: it is settled for the condition's tiles."""
-
-    factors: Float[np.ndarray, "nodes 8"]
-    """The first memory's make up for what the others leave."""
-    order: Int[np.ndarray, " memories"]
 
 
 class Row(NamedTuple):
@@ -239,75 +231,43 @@ def _blocks(
     yield [row for row, _ in parts], side_by_side([part for _, part in parts])
 
 
-def outermost(task: Task) -> Start:
-    """A start with tiles of one value: every loop at the first memory."""
-    return Start(np.ones((len(task.machine.nodes), 8)), np.zeros(len(task.machine.memories), dtype=np.int32))
-
-
-def smallest(task: Task, condition: Condition) -> list[Start]:
-    """Starts that fit if anything does: tiles of one value, and where something is asked of the layer, such with all
-    weights at home too, in every order of the first memory's loops."""
-    start = outermost(task)
-    if task.restrictions.ends is None:
-        return [start]
-    orders = [np.concatenate([[number], start.order[1:]]) for number in range(len(task.space.orders[0]))]
-    starts = start, pinned(task, condition, outermost(task))
-    return [Start(one.factors, order.astype(np.int32)) for one in starts for order in orders]
-
-
-def full_array(task: Task, condition: Condition) -> Start:
-    """A start with the axes as full as they get, dims in the order they name them, and every loop at the first memory.
-
-    A dim takes the fewest lanes for its number of trips; where factors must divide, as many as divide it.
-    """
-    start, ends = outermost(task), task.restrictions.ends
-    left = list(condition.tile)
-    for node, axis in zip(task.machine.structure.axes, task.machine.axes, strict=True):
-        lanes = axis.size
-        for d in map(DIMS.index, axis.dims):
-            most = lanes if ends is None else max(1, int(min(lanes, ends.most[node, d, condition.layer])))
-            used = -(-left[d] // -(-left[d] // most))
-            if task.exact_factors:
-                used = max(divisor for divisor in divisors(left[d]) if divisor <= most)
-            start.factors[node, d] = used
-            left[d], lanes = -(-left[d] // used), lanes // used
-    return start
-
-
-def pinned(task: Task, condition: Condition, start: Start | None = None) -> Start:
-    """A start, by default a full array, with all weights at home, the input streaming."""
-    start, structure = start or full_array(task, condition), task.machine.structure
-    home = structure.home("W")
-    for dim in RELEVANT["W"] if home is not None else "":
-        inside = [node for node in task.space.nodes[dim] if node in structure.memories and node >= (home or 0)]
-        start.factors[inside[:1], DIMS.index(dim)] = condition.tile[DIMS.index(dim)]
-    return start
-
-
-def scattered(task: Task, condition: Condition, random: np.random.Generator) -> Start:
-    """A random start: every prime factor left over by the axes goes to a random useful memory."""
-    start = full_array(task, condition)
-    memories = set(task.machine.structure.memories)
-    for d, dim in enumerate(DIMS):
-        nodes = [node for node in task.space.nodes[dim] if node in memories]
-        left = -(-condition.tile[d] // int(start.factors[:, d].prod()))
-        for prime, exponent in prime_factors(left):
-            for _ in range(exponent):
-                start.factors[nodes[random.integers(len(nodes))], d] *= prime
-    for i, orders in enumerate(task.space.orders):
-        start.order[i] = random.integers(len(orders))
-    return start
-
-
 Climber = Callable[[Task, Sequence[Row], "Weights"], Menu]
 """Climbs from rows to one mapping each, of infinite price where nothing fits; :func:`solve` is one."""
+
+
+def fitted(task: Task, rows: Sequence[Row], weights: Weights) -> list[Row]:
+    """Rows with starts that fit, as far as loops decide: of those inside a memory that is too small, factors go to
+    memories further out, at random, until it is not.
+
+    Where memories are small, few starts fit, and no single move leads from others to one that does.
+    """
+    found, left, random = [*rows], [*range(len(rows))], np.random.default_rng(len(rows))
+    memories = task.machine.structure.memories
+    while left:
+        tried, moved = started(task, [found[i] for i in left], weights), list[int]()
+        for column, i in enumerate(left):
+            over = np.flatnonzero(np.asarray(tried.running[:, column]) > found[i].room.running)
+            factors = np.array(tried.factors[..., column])
+            inside = [node for node in memories if over.size and node >= memories[1 + over[-1]]]
+            large = [(node, int(d)) for node in inside for d in np.flatnonzero(factors[node] > 1)]
+            if not large:
+                continue
+            node, d = large[random.integers(len(large))]
+            further = [other for other in task.space.nodes[DIMS[d]] if other in memories and other < inside[0]]
+            least = prime_factors(int(factors[node, d]))[0][0]
+            factors[node, d] /= least
+            factors[further[random.integers(len(further))], d] *= least
+            found[i] = found[i]._replace(start=found[i].start._replace(factors=factors))
+            moved.append(i)
+        left = moved
+    return found
 
 
 def _climbed(task: Task, rows: Sequence[Row], weights: Weights, climber: Climber) -> Menus:
     """The mappings that rows climb to, by condition, as far as they fit."""
     if not rows:
         return {}
-    found = climber(task, rows, weights)
+    found = climber(task, fitted(task, rows, weights), weights)
     places: dict[Condition, list[int]] = {row.condition: [] for row in rows}
     for i in np.flatnonzero(np.isfinite(found.price)).tolist():
         places[rows[i].condition].append(i)
@@ -330,7 +290,10 @@ def alone(
     random, hints = np.random.default_rng(seed), hints or {}
     begin = {condition: [full_array(task, condition), pinned(task, condition)][:starts] for condition in conditions}
     for condition, mine in begin.items():
-        mine += [scattered(task, condition, random) for _ in range(starts - len(mine))]
+        for number in range(starts - len(mine)):
+            # Which dims share the lanes best is seldom found by moves: half of the starts have others.
+            array = dealt_array(task, condition, random) if number % 2 else full_array(task, condition)
+            mine.append(scattered(task, condition, random, array))
         mine += hints.get(condition.layer, ())
     result = climbed_from(task, begin, weights)
     result = {condition: best_few(menu, weights) for condition, menu in result.items()}

@@ -35,7 +35,6 @@ from fadiff.search.exact.menus import (
     Key,
     Menus,
     Row,
-    Start,
     alone,
     best_few,
     cheapest,
@@ -46,7 +45,6 @@ from fadiff.search.exact.menus import (
     improved,
     join,
     key_of,
-    outermost,
     roomy,
     size_of,
     start_from,
@@ -62,6 +60,7 @@ from fadiff.search.exact.plans import WIDEST_GAP_OF_ALL, Members, conditions_of,
 from fadiff.search.exact.plans import alone as plan_alone
 from fadiff.search.exact.screen import known_under, screened
 from fadiff.search.exact.solving import FEWEST_WALKS, NO_GAIN, WALKS, WALKS_FOR_ENERGY, Unsolved, unsolved, walk
+from fadiff.search.exact.starts import Start, outermost
 from fadiff.search.objective import ENERGY, Objective, Weights
 
 if TYPE_CHECKING:
@@ -151,7 +150,8 @@ class ExactSearch:
         return to_schedule(self.task, self.groups)
 
     def map(self, starts: int, *, polished: bool) -> Steps:
-        """Layers on their own, from so many starts each and from the incumbent's mappings.
+        """Layers on their own, from so many starts each and from the incumbent's mappings; `polished`, the best of each
+        go on by moves in pairs.
 
         What is known from a machine alike takes their place, where it has room here, and is climbed from once.
         """
@@ -176,8 +176,8 @@ class ExactSearch:
         self._climbed |= mapped
         yield from self._cut("map")
         if polished:
-            found = {condition: starts_of(menu) for condition, menu in self.menus.items()}
-            self.menus |= climbed_from(self.task, found, self.weights, pairs=True)
+            best = {c: starts_of(best_few(self.menus[c], self.weights)) for c in self.unsettled}
+            self._take(climbed_from(self.task, best, self.weights, pairs=True))
             yield from self._cut("map")
 
     def resume(self, schedules: Sequence[Schedule]) -> Steps:

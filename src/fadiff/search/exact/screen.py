@@ -11,23 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.search.exact.menus import (
-    Hints,
-    Menu,
-    Menus,
-    Row,
-    full_array,
-    outermost,
-    pinned,
-    room_in_group,
-    started,
-    subset,
-    weighed,
-)
+from fadiff.search.exact.menus import Hints, Menu, Menus, Row, room_in_group, started, subset, weighed
+from fadiff.search.exact.starts import full_array, outermost, pinned
 
 if TYPE_CHECKING:
     from fadiff.search.exact.conditions import Condition, Task
-    from fadiff.search.exact.menus import Start
+    from fadiff.search.exact.starts import Start
     from fadiff.search.objective import Weights
 
 ROWS_AT_ONCE = 4096

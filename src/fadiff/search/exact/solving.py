@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.search.driver import Status
-from fadiff.search.exact.menus import Start, distinct_starts, key_of, weighed
+from fadiff.search.exact.menus import distinct_starts, key_of, weighed
+from fadiff.search.exact.starts import Start
 from fadiff.search.solver.decode import factors_of
 from fadiff.search.solver.layer_bound import LayerBound, binding_term
 from fadiff.search.solver.place import ON_ITS_OWN

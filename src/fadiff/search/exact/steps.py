@@ -65,14 +65,14 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
 
     plan = parts.fuses(known.task) and parts.enumerate_plans
     known.teach()
-    yield from known.map(parts.starts if known.taught else min(FIRST_STARTS, parts.starts), polished=False)
+    yield from known.map(parts.starts if known.taught else min(FIRST_STARTS, parts.starts), polished=True)
     if known.incumbent.starts:
         yield from known.resume(known.incumbent.starts)
     if plan:
         yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
     if not known.taught and parts.starts > FIRST_STARTS:
-        yield from known.map(parts.starts, polished=False)
+        yield from known.map(parts.starts, polished=True)
     if parts.solve and (known.unsettled or not known.taught):
         yield from known.solve()
     if plan and not known.taught:

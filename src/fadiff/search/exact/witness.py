@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.search.exact.menus import Row, Start, start_from, started
+from fadiff.search.exact.menus import Row, start_from, started
+from fadiff.search.exact.starts import Start
 from fadiff.search.solver.decode import factors_of
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound

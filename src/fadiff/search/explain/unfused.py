@@ -15,7 +15,8 @@ from fadiff.cost import Evaluation, evaluate
 from fadiff.schedule.rules import violations
 from fadiff.search.exact.assemble import to_mapping
 from fadiff.search.exact.conditions import Task
-from fadiff.search.exact.menus import Row, full_array, pinned, scattered, start_of, weighed
+from fadiff.search.exact.menus import Row, start_of, weighed
+from fadiff.search.exact.starts import full_array, pinned, scattered
 from fadiff.search.explain.climbs import affordable, climbed, costliest
 from fadiff.search.objective import EDP
 from fadiff.workload import Input, Workload

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fadiff.cost.model import layer_costs
-from fadiff.search.exact.menus import full_array, scattered
+from fadiff.search.exact.starts import full_array, scattered
 from fadiff.search.layerwise.mapspace import ORDERS, MapSpace, Model, every_factor, loads, measure, nest_of
 from fadiff.search.space import prime_factors
 
