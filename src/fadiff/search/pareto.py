@@ -230,7 +230,7 @@ def proven(points: Sequence[Evaluation], budget_seconds: float, *, exact_factors
     bound: Bound | None = None
     began = clock.monotonic()
     for share, objective in ((0.4, EDP), (0.7, LATENCY), (1.0, ENERGY)):
-        prover.near, prover.objective = min(points, key=objective.score), objective
+        prover.turn_to(min(points, key=objective.score), objective)
         if objective is ENERGY:
             for fast, frugal in pairwise(supported(points)):
                 prover.ask((1.0, price_between(fast, frugal)))

@@ -23,6 +23,7 @@ from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.counts import Lanes
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
+from fadiff.search.solver.lines import Lines
 from fadiff.search.solver.modes import Cut, Modes
 from fadiff.search.solver.network_bound import Prover
 from fadiff.search.solver.place import Links, asked_places, places
@@ -63,12 +64,12 @@ def test_no_random_schedule_is_below_a_line_of_its_network(kind, seed, ties, mon
     schedule = tight(kind, 60_000 + seed)
     cost = evaluate(schedule)
     # Whatever the schedule costs, so that a line may come to lie above it.
-    monkeypatch.setattr(Prover, "_loss", lambda *_: 1.0)
-    monkeypatch.setattr(Prover, "_target", lambda prover, weights: 2 * weighed((cost.energy_pj, cost.cycles), weights))
+    monkeypatch.setattr(Lines, "loss", lambda *_: 1.0)
+    monkeypatch.setattr(Lines, "target", lambda lines, weights: 2 * weighed((cost.energy_pj, cost.cycles), weights))
     for exact in (False, True) if schedule.exact_factors else (False,):
         prover = Prover(cost, exact_factors=exact)
         for _ in islice(prover.run(float("inf")), 6):
-            for weights, line in prover.lines.items():
+            for weights, line in prover.lines.drawn.items():
                 assert line.value <= weighed((cost.energy_pj, cost.cycles), weights) * (1 + 1e-9)
 
 

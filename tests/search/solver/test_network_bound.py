@@ -11,6 +11,7 @@ from fadiff.cost import evaluate
 from fadiff.hardware import Memory, Vector
 from fadiff.schedule.file import read_schedule
 from fadiff.search.objective import EDP, STATED
+from fadiff.search.solver.lines import Lines
 from fadiff.search.solver.network_bound import Prover, prove
 from fadiff.search.solver.region import weighed
 from search.exhaustive import least_edp
@@ -66,13 +67,13 @@ def test_layers_with_more_work_for_the_vector_unit_are_bounded_apart(lanes):
 def test_no_priced_schedule_is_below_a_line_of_its_network(path, monkeypatch):
     near = evaluate(read_schedule(path)[0])
     # Whatever the schedule costs, so that a line may come to lie above it.
-    monkeypatch.setattr(Prover, "_loss", lambda *_: 1.0)
-    monkeypatch.setattr(Prover, "_target", lambda prover, weights: 2 * weighed((near.energy_pj, near.cycles), weights))
+    monkeypatch.setattr(Lines, "loss", lambda *_: 1.0)
+    monkeypatch.setattr(Lines, "target", lambda lines, weights: 2 * weighed((near.energy_pj, near.cycles), weights))
     for exact in (False, True) if near.schedule.exact_factors else (False,):
         prover = Prover(near, exact_factors=exact)
         for _ in islice(prover.run(float("inf")), 3):
-            assert all(line.value > 0 for line in prover.lines.values())
-        for weights, line in prover.lines.items():
+            assert all(line.value > 0 for line in prover.lines.drawn.values())
+        for weights, line in prover.lines.drawn.items():
             assert line.value <= weighed((near.energy_pj, near.cycles), weights) * (1 + 1e-9)
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fadiff.search.driver import Weights
-    from fadiff.search.solver.modes import Agreed, Modes
+    from fadiff.search.solver.modes import Modes
+    from fadiff.search.solver.program import Agreed
     from fadiff.search.solver.whole import Bounds, Seat
 
 MOST_GROUPS = 4000

@@ -7,9 +7,8 @@ layer v in mode m, any schedule costs at least
 .. math:: \min_{x \ge 0} \sum c_{vm} x_{vm}, \quad \sum_m x_{vm} = 1, \quad
     \sum_{m\ fuses\ (u,v)\ in\ box} x_{um} = \sum_{m\ fuses\ (u,v)\ in\ box} x_{vm}
 
-Two more things hold of every group: buffers with a halo are there all the time, and it has one sink. For any prices y
-of all these statements (not negative for inequalities) a schedule costs at least :math:`\sum_v \min_m (c_{vm} - (A^T
-y)_{vm})`. That sum is what is claimed, with the prices that the solver returns: it holds however well it was solved.
+Two more things hold of every group: buffers with a halo are there all the time, and it has one sink. All of these are
+rows of :class:`~fadiff.search.solver.program.Program`.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
-from scipy.sparse import csc_array, eye_array, hstack, vstack  # pyright: ignore[reportUnknownVariableType]
+from scipy.sparse import csc_array, vstack  # pyright: ignore[reportUnknownVariableType]
 
 from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.search.solver.boxes import Boxes
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.place import Fused
+from fadiff.search.solver.program import Agreed, Program
 from fadiff.search.solver.rooms import LITTLE, Crowd, Rooms
 from fadiff.search.solver.sharing import Box, Tilings
 
@@ -42,10 +41,6 @@ if TYPE_CHECKING:
     from fadiff.workload import Layer
 
 
-CERTAIN = 1e-6
-"""Of a layer, more is in no mode than rounding could make up."""
-
-
 class Mode(NamedTuple):
     """What a layer may be in a schedule."""
 
@@ -57,18 +52,6 @@ class Mode(NamedTuple):
     box: int | None
     """The number of the box of trips; None without a group."""
     tile: Tile
-
-
-class Agreed(NamedTuple):
-    """What the program says."""
-
-    share: Float[np.ndarray, " modes"]
-    """How much of a layer is in each of its modes."""
-    cost: Float[np.ndarray, " modes"]
-    reduced: Float[np.ndarray, " modes"]
-    """Costs after the prices of what holds of schedules."""
-    least: Float[np.ndarray, " layers"]
-    """Of these, the least of each layer: their sum is the bound."""
 
 
 class Cut(NamedTuple):
@@ -153,8 +136,6 @@ class Modes:
             for box in () if mode.box is None else self.tree.around(mode.box):
                 self._within.setdefault((box, layers[mode.layer].name), []).append(column)
         self.owner = np.array([mode.layer for mode in self.modes], dtype=int)
-        each = np.ones(len(self.modes)), (self.owner, np.arange(len(self.modes)))
-        self.sums: Any = csc_array(each, shape=(len(layers), len(self.modes)))
         firsts = np.cumsum([len(self._alone), *(len(block.modes) for block in blocks)]).tolist()
         inside = [(box, first, block) for (_, box), first, block in zip(leaves, firsts, blocks, strict=False)]
         self.ties: Any = self._table([(box, first, block.ties) for box, first, block in inside])
@@ -165,6 +146,7 @@ class Modes:
         """What is at most 0: that groups have one sink, and rows of crowds."""
         told = [(crowd, self._inside(box, crowd)) for box, crowds in self._crowds.items() for crowd in crowds]
         self.limits: Any = vstack([self._one_sink, self._rooms.rows(told)], format="csc")  # pyright: ignore[reportUnknownVariableType]
+        self._program = Program(self.owner, len(self.links.workload.layers), self.ties, self.limits)
 
     def _inside(self, box: int, crowd: Crowd) -> list[int]:
         """The modes of some layers in a box."""
@@ -260,55 +242,12 @@ class Modes:
 
     def agree(self, cost: Float[np.ndarray, " modes"]) -> Agreed:
         """The cheapest modes under which neighbours agree; `cost` is that of all runs of a layer, inf if impossible."""
-        possible = np.isfinite(cost)
-        layers = len(self.links.workload.layers)
-        scale = float(cost[possible].max())
-        equations: Any = vstack([self.sums, self.ties], format="csc")  # pyright: ignore[reportUnknownVariableType]
-        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
-            cost[possible] / scale,
-            A_eq=equations[:, possible],
-            b_eq=np.append(np.ones(layers), np.zeros(self.ties.shape[0])),
-            A_ub=self.limits[:, possible],
-            b_ub=np.zeros(self.limits.shape[0]),
-            method="highs",
-        )
-        share, reduced = np.zeros(len(cost)), cost
-        if solved.x is not None:
-            share[possible] = solved.x
-            prices = np.asarray(solved.eqlin.marginals)[layers:] * scale
-            of_limits = np.minimum(solved.ineqlin.marginals, 0) * scale
-            reduced = cost - self.ties.T @ prices - self.limits.T @ of_limits
-        least = np.full(layers, np.inf)
-        np.minimum.at(least, self.owner, reduced)
-        return Agreed(share, cost, reduced, least)
+        return self._program.agree(cost)
 
     def shares(self, possible: Bool[np.ndarray, " modes"]) -> Float[np.ndarray, " modes"] | None:
         """How much of each layer is in each of some modes where neighbours agree as far as they can; None where it is
-        certain that they cannot, by the statement in :mod:`fadiff.search.solver.contradiction`."""
-        layers = len(self.links.workload.layers)
-        count = int(possible.sum())
-        none = (eye_array(layers), csc_array((self.ties.shape[0], layers)), csc_array((self.limits.shape[0], layers)))
-        parts = zip((self.sums, self.ties, self.limits), none, strict=True)
-        rows: list[Any] = [hstack([part[:, possible], other]) for part, other in parts]
-        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
-            np.append(np.zeros(count), np.ones(layers)),
-            A_eq=vstack(rows[:2], format="csc"),
-            b_eq=np.append(np.ones(layers), np.zeros(self.ties.shape[0])),
-            A_ub=rows[2],
-            b_ub=np.zeros(self.limits.shape[0]),
-            method="highs",
-        )
-        share = np.zeros(len(possible))
-        if solved.x is not None:
-            share[possible] = solved.x[:count]
-            prices = np.asarray(solved.eqlin.marginals)[layers:]
-            of_limits = np.minimum(solved.ineqlin.marginals, 0)
-            reduced = -(self.ties.T @ prices) - self.limits.T @ of_limits
-            least = np.ones(layers)
-            np.minimum.at(least, self.owner[possible], reduced[possible])
-            if least.sum() > CERTAIN:
-                return None
-        return share
+        certain that they cannot."""
+        return self._program.shares(possible)
 
     def disagreements(self, meant: Sequence[tuple[Mode, Tile]]) -> list[Cut]:
         """Boxes in which two ends of a fused link mean different trips, by the tiles of their cheapest mappings, and

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from math import copysign, exp, inf, sqrt
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,12 +27,14 @@ from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver.add_bound import AddBound
 from fadiff.search.solver.covers import Covers
 from fadiff.search.solver.kinds import asks, kinds_of
-from fadiff.search.solver.layer_bound import SAFE, LayerBound, binding_term
-from fadiff.search.solver.modes import Agreed, Mode, Modes
+from fadiff.search.solver.layer_bound import LayerBound, binding_term
+from fadiff.search.solver.lines import Lines
+from fadiff.search.solver.modes import Mode, Modes
 from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import Links, asked_places, places
+from fadiff.search.solver.program import Agreed
 from fadiff.search.solver.proven import Bound, LayerLoss
-from fadiff.search.solver.region import Corner, Line, apart, corners, slope, weighed
+from fadiff.search.solver.region import Corner, corners
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -48,12 +50,6 @@ FIRST_SHARE = 0.6
 begin with what it taught of the layers."""
 FIRST_GAPS = 4.0
 """Others go before it where the gap is so many times what this line alone leaves open: the bound waits for them."""
-SPACING = 0.35
-"""Lines are looked at where the logarithm of the ratio of their prices is so near to the one wanted."""
-STEP = 0.05
-"""New lines are so far apart: where two meet that touch the curve of an EDP, it is (STEP^2)/16 less."""
-TOLERANCE = 3e-4
-"""A line is good enough where it is so close to the schedule at hand."""
 LITTLE = 0.02
 """A gap that shrinks by less than this share of it did not shrink."""
 MUCH_WORK = 0.5
@@ -68,8 +64,6 @@ PROVEN_GAP = 1e-3
 """A schedule that is proven to within this gap is proven well enough for whoever says nothing else."""
 NEAR_GAP = 5e-3
 """So near a proof may end where more work brings little."""
-PROVEN = 1e-4
-"""An EDP that is proven to within this share is as good as proven."""
 FEW_GROUPS = 0.03
 LITTLE_RISE = 0.1
 """Groups are looked at one by one where a line is so near to what it is worth, and rose by less than so much of what is
@@ -131,9 +125,6 @@ class Prover:
     ) -> None:
         """By `stress` a pJ and a cycle count more than the objective says, because of limits; with `exact_factors` only
         schedules are meant whose factors divide; and only such as keep the constraints."""
-        self.near = near
-        self.objective = objective
-        self.stress = stress
         workload, machine = near.schedule.workload, near.schedule.machine
         check_energies(machine)
         links = Links(workload, machine)
@@ -146,24 +137,14 @@ class Prover:
         self.among = tuple(str(one) for one in constraints.given if asked.told_by_bound(one) != "no")
         self.modes = Modes(links, possible, exact_factors=exact_factors, given=asked.given)
         self.covers = Covers(self.modes, [kind.bound for kind in self.kind_of])
-        self.lines: dict[Weights, Line] = {}
+        self.lines = Lines(near, objective, stress)
         self._told: dict[Weights, Told] = {}
         self._asked: tuple[list[Mode], list[_Wanted]] | None = None
         self._repeat = np.array([layer.repeat for layer in workload.layers], dtype=np.float64)
 
-    @property
-    def _own(self) -> Weights:
-        """Prices at which the schedule costs 2: those of the objective, but for the stress of limits; for one of energy
-        or latency alone both the same."""
-        priced = EDP if self.objective.one_sided and not self._limited else self.objective
-        energy, time = priced.weights(self.near)
-        energy, time = energy * self.stress[0], time * self.stress[1]
-        half = weighed((self.near.energy_pj, self.near.cycles), (energy, time)) / 2
-        return energy / half, time / half
-
-    @property
-    def _limited(self) -> bool:
-        return self.stress != (1.0, 1.0)
+    def turn_to(self, near: Evaluation, objective: Objective) -> None:
+        """Prove another objective, with another schedule to tell where to look."""
+        self.lines.near, self.lines.objective = near, objective
 
     @property
     def walks(self) -> int:
@@ -176,7 +157,7 @@ class Prover:
         """
         began = clock.monotonic()
         until = began + budget_seconds
-        own = a, b = self._own
+        own = a, b = self.lines.own
         for weights in (own, (a, 0.0), (0.0, b)):
             self.ask(weights)
         done: set[Weights] = set()
@@ -186,29 +167,29 @@ class Prover:
         spent_on: dict[Weights, int] = {}
         best, begun = inf, self.walks
         since = begun
-        first = self.objective.prices is None or self._limited
+        first = self.lines.objective.prices is None or self.lines.limited
         while True:
-            meeting = corners(self.lines.values())
+            meeting = corners(self.lines.drawn.values())
             bound = self._bound(meeting, clock.monotonic() - began)
             yield bound
-            now = bound.gap(self.near, self.objective)
+            now = bound.gap(self.lines.near, self.lines.objective)
             if now < best * (1 - LITTLE):
                 best, since = now, self.walks
             stalls = self.walks > begun and self.walks - since >= (self.walks - begun) * MUCH_WORK
             if clock.monotonic() > until or now <= gap or (now <= near and stalls):
                 return
             spent = (clock.monotonic() - began) / budget_seconds
-            first = first and spent < FIRST_SHARE and self._loss(own) > FIRST_LOSS
+            first = first and spent < FIRST_SHARE and self.lines.loss(own) > FIRST_LOSS
             # Of the EDP at hand, what this line alone would prove if all others were as good.
-            alone = (1 - self._loss(own)) ** 2
-            weights = own if first and now * alone < FIRST_GAPS * (1 - alone) else self._next(meeting, done)
+            alone = (1 - self.lines.loss(own)) ** 2
+            weights = own if first and now * alone < FIRST_GAPS * (1 - alone) else self.lines.next_(meeting, done)
             if weights is not None:
                 value, at = rose.get(weights, (0.0, spent_on.get(weights, 0)))
                 walked, stalls = self.walks, spent_on.get(weights, 0) - at > STALLS
                 left = self.improve(weights, until, groups=phase.groups, stalls=stalls)
                 spent_on[weights] = spent_on.get(weights, 0) + self.walks - walked
-                if self.lines[weights].value - value > LITTLE * (self._target(weights) - value):
-                    rose[weights] = self.lines[weights].value, spent_on[weights]
+                if self.lines.drawn[weights].value - value > LITTLE * (self.lines.target(weights) - value):
+                    rose[weights] = self.lines.drawn[weights].value, spent_on[weights]
                 if not left or spent_on[weights] - at > phase.patience:
                     done.add(weights)
                     first = first and weights != own
@@ -219,34 +200,6 @@ class Prover:
             else:
                 return
 
-    def _next(self, meeting: Sequence[Corner], done: set[Weights]) -> Weights | None:
-        """The prices at which to look: of the lines that meet where the objective is least; None where all is done."""
-        if self._limited:
-            return None if self._own in done else self._own
-        if (prices := self.objective.prices) is not None:
-            only = min(self.lines, key=partial(apart, prices))
-            return None if only in done else only
-        lowest = self.objective.lowest(corner.point for corner in meeting)
-        wanted = self.objective.slope(lowest)
-        # A line that is as good as the bound will soon be is not what the bound waits for.
-        open_ = 1 - self.objective.ratio(lowest, (self.near.energy_pj, self.near.cycles))
-        closest = min(self.lines, key=partial(apart, wanted))
-        for worst in (max(TOLERANCE, open_ / 4), TOLERANCE):
-            useful = [weights for weights in self.lines if weights not in done and self._loss(weights) > worst]
-            near = min(useful, key=partial(apart, wanted), default=None)
-            if near is not None and apart(near, wanted) < SPACING:
-                return near
-            # Between lines that are nearer to each other little is lost.
-            further = exp(copysign(max(0.0, STEP - apart(closest, wanted)), slope(wanted) - slope(closest)))
-            between = wanted[0] * further, wanted[1]
-            if min(apart(weights, between) for weights in self.lines) > STEP / 2:
-                return between
-        return near
-
-    def _loss(self, weights: Weights) -> float:
-        """By how much of its cost the schedule may be too dear at some prices."""
-        return 1 - self.lines[weights].value / weighed((self.near.energy_pj, self.near.cycles), weights)
-
     def ask(self, weights: Weights) -> Told:
         """What neighbours agree on at some prices; their line is drawn."""
         modes = self.modes.modes
@@ -254,25 +207,12 @@ class Prover:
         for bound, mine, rows, number in self._wanted(modes):
             cost[mine] = bound.least(weights, rows)[number]
         agreed = self.modes.agree(cost * self._repeat[self.modes.owner])
-        told = Told(modes, agreed, self.modes.of_schedule(self.near.schedule) if weights == self._own else [])
-        if self._raise(weights, float(told.agreed.least.sum())):
+        told = Told(
+            modes, agreed, self.modes.of_schedule(self.lines.near.schedule) if weights == self.lines.own else []
+        )
+        if self.lines.raise_(weights, float(told.agreed.least.sum())):
             self._told[weights] = told
         return told
-
-    def _raise(self, weights: Weights, value: float) -> bool:
-        """Draw a line; whether it is above that at the same prices."""
-        higher = weights not in self.lines or value * (1 - SAFE) > self.lines[weights].value
-        if higher:
-            self.lines[weights] = Line(weights, value * (1 - SAFE))
-        return higher
-
-    def _target(self, weights: Weights) -> float:
-        """What a line is worth at most: that of the schedule, or of the EDP that is to be proven, which no point costs
-        less than where a E = b T."""
-        energy_pj, cycles = self.near.energy_pj, self.near.cycles
-        if self.objective != EDP or self._limited:
-            return weighed((energy_pj, cycles), weights)
-        return 2 * sqrt(weights[0] * energy_pj * weights[1] * cycles) * (1 - PROVEN / 2)
 
     def _wanted(self, modes: list[Mode]) -> list[_Wanted]:
         """What is asked of each kind of layer, once for each of its different modes."""
@@ -291,10 +231,10 @@ class Prover:
     def improve(self, weights: Weights, deadline: float, *, groups: bool, stalls: bool = False) -> bool:
         """Look at the modes that layers are in when all agree, or where that brought little, at groups, if they are to
         be looked at; whether anything is left to do. A line that stalls waits for boxes to be parted."""
-        before = self.lines[weights].value if weights in self.lines else 0.0
+        before = self.lines.drawn[weights].value if weights in self.lines.drawn else 0.0
         modes, agreed, _ = self.ask(weights)
         crowded = self.modes.crowd(agreed.share)
-        target, value = self._target(weights), self.lines[weights].value
+        target, value = self.lines.target(weights), self.lines.drawn[weights].value
         if value >= target:
             return False
         many = not groups or target - value >= FEW_GROUPS * target
@@ -311,7 +251,7 @@ class Prover:
             if parted or crowded or self.walks > walked:
                 return True
         if groups:
-            self._raise(weights, self.covers.least(agreed, weights, target, lambda: clock.monotonic() > deadline))
+            self.lines.raise_(weights, self.covers.least(agreed, weights, target, lambda: clock.monotonic() > deadline))
         return False
 
     def _look(self, weights: Weights, mode: Mode, open_: float, deadline: float) -> None:
@@ -367,13 +307,15 @@ class Prover:
     def _losses(self) -> tuple[LayerLoss, ...]:
         """Where the gap is at the schedule's own prices: how much the mode of each layer there is dearer than its
         cheapest one, after the prices of what it agrees on with others."""
-        weights = self._own
-        spent = self._repeat * (weights[0] * self.near.layer_energy_pj + weights[1] * self.near.layer_cycles)
+        weights = self.lines.own
+        spent = self._repeat * (
+            weights[0] * self.lines.near.layer_energy_pj + weights[1] * self.lines.near.layer_cycles
+        )
         there, agreed = self._told[weights].there, self._told[weights].agreed
         possible = [[i for i in mine if agreed.cost[i] < inf] for mine in there]
         charged = [min((agreed.reduced[i] - agreed.cost[i] for i in mine), default=0.0) for mine in possible]
         dearer = np.maximum(spent + np.array(charged) - agreed.least, 0.0)
-        open_ = max(0.0, 2 - self.lines[weights].value)
+        open_ = max(0.0, 2 - self.lines.drawn[weights].value)
         if dearer.sum() > 0:
             dearer *= open_ / dearer.sum()
         found = [
