@@ -39,6 +39,8 @@ THRIFT = 0.4
 FURTHER_MAPPINGS = 3
 MAPPINGS_ALONE = 8
 """Mappings of a layer on its own that are kept at most."""
+MOST_RETURNS = 8
+"""How often a start that does not fit may be moved in vain."""
 LITTLE_ROOM = 1 / 32
 """Share of a memory below which a smaller mapping is not worth looking for."""
 
@@ -239,18 +241,24 @@ def fitted(task: Task, rows: Sequence[Row], weights: Weights) -> list[Row]:
     """Rows with starts that fit, as far as loops decide: of those inside a memory that is too small, factors go to
     memories further out, at random, until it is not.
 
-    Where memories are small, few starts fit, and no single move leads from others to one that does.
+    Where memories are small, few starts fit, and no single move leads from others to one that does. What is asked of
+    a mapping may put factors back: a row whose factors came back too often is left as it is.
     """
     found, left, random = [*rows], [*range(len(rows))], np.random.default_rng(len(rows))
     memories = task.machine.structure.memories
+    depth, returned = np.full(len(rows), np.inf), np.zeros(len(rows), dtype=int)
     while left:
         tried, moved = started(task, [found[i] for i in left], weights), list[int]()
         for column, i in enumerate(left):
             over = np.flatnonzero(np.asarray(tried.running[:, column]) > found[i].room.running)
             factors = np.array(tried.factors[..., column])
+            now = float(np.arange(len(factors)) @ np.log2(factors).sum(axis=1))
+            # The shortest way out is that of a factor of two by one node.
+            returned[i] += now > depth[i] - 0.5
+            depth[i] = min(now, depth[i])
             inside = [node for node in memories if over.size and node >= memories[1 + over[-1]]]
             large = [(node, int(d)) for node in inside for d in np.flatnonzero(factors[node] > 1)]
-            if not large:
+            if not large or returned[i] > MOST_RETURNS:
                 continue
             node, d = large[random.integers(len(large))]
             further = [other for other in task.space.nodes[DIMS[d]] if other in memories and other < inside[0]]
