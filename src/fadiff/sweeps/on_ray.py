@@ -91,6 +91,7 @@ class OnRay:
     @contextmanager
     def _cluster(self) -> Generator[Any]:
         """Ray, connected to the cluster."""
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what Ray logs is no sentence for people
         try:
             ray: Any = import_module("ray")
         except ModuleNotFoundError:
@@ -149,7 +150,9 @@ def _check_address(address: str) -> None:
 
 def _no_cluster(address: str, error: Exception) -> FadiffError:
     said = next(iter(str(error).splitlines()), type(error).__name__)
-    return FadiffError(f"{address}: no Ray cluster answers there ({said}): start one, or give its address")
+    return FadiffError(
+        f"{address}: no Ray cluster answers there ({said}): start one, or give its address, and its token if it has one"
+    )
 
 
 def _check_room(ray: Any, asked: Mapping[str, float]) -> None:  # noqa: ANN401
