@@ -186,6 +186,10 @@ def test_what_an_earlier_search_left_and_others_damaged_is_told(desk: Path, tmp_
         question = write(tmp_path, "question.json", text)
         assert refusal(*asked).startswith(f"{question}: ")
         assert told in refusal(*asked)
+    (tmp_path / "question.json").unlink()
+    for text in ("[[1, 2]]", '{"a": 1}', '["abc"]', "[[1000000, 4, 4]]"):
+        proposed = write(tmp_path, "proposed.json", text)
+        assert refusal(*asked) == f"{proposed}: these are no machines of the space: delete the file"
 
 
 def test_what_the_budget_left_out_is_told(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

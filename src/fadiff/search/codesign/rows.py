@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fadiff.cost import evaluate, load_schedule, save_schedule
 from fadiff.files import FileError, check_mapping, parse, read_text, write_text
@@ -177,16 +177,31 @@ class Rows:
             write_text(path, json.dumps(asked, indent=1) + "\n")
         if (folder / PROPOSED).exists():
             proposed = parse(read_text(folder / PROPOSED), str(folder / PROPOSED))
-            self._proposed = [tuple(values) for values in proposed]
+            if not isinstance(proposed, list) or not all(map(self._is_machine, cast("list[object]", proposed))):
+                raise FileError(f"{folder / PROPOSED}: these are no machines of the space: delete the file")
+            self._proposed = [tuple(values) for values in cast("list[list[float]]", proposed)]
         if (folder / ROWS).exists():
             rows = [row for line in read_text(folder / ROWS).splitlines() if (row := _row(line)) is not None]
             # What was cut off in the middle of a line is forgotten, so that new rows begin on lines of their own. Rows
             # whose schedules are gone are forgotten too: their machines are scored again.
-            self.rows = [
-                row for row in rows if all(self.schedule_path(folder, row.number, name).is_file() for name in row.costs)
-            ]
+            self.rows = [row for row in rows if self._is_machine([*row.values]) and self._has_schedules(folder, row)]
             kept = [json.dumps(asdict(row) | {"score": None if row.score == inf else row.score}) for row in self.rows]
             write_text(folder / ROWS, "".join(f"{line}\n" for line in kept))
+
+    def _is_machine(self, values: object) -> bool:
+        """Whether values of a file are those of a machine of the space."""
+        numbers = self.question.space.numbers
+        given = cast("list[object]", values) if isinstance(values, list) else []
+        return len(given) == len(numbers) and all(
+            isinstance(value, int | float) and number.low <= value <= number.high
+            for number, value in zip(numbers, given, strict=True)
+        )
+
+    def _has_schedules(self, folder: Path, row: Row) -> bool:
+        networks = {workload.name for workload in self.question.workloads}
+        return networks.issuperset(row.costs) and all(
+            self.schedule_path(folder, row.number, name).is_file() for name in row.costs
+        )
 
 
 def _asked(question: Question) -> dict[str, Any]:
