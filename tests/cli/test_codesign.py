@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Iterator
 from math import isclose
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from cli.command import MACHINE, answer, fadiff, refusal, write
 from fadiff.cost import evaluate, load_schedule
 from fadiff.hardware import load_machine, machine_area
+from fadiff.search.codesign import method
+from fadiff.search.driver import OutOfTimeError, Status
 from fadiff.sweeps.rows import alone_in
 
 NETWORK = """
@@ -98,6 +101,7 @@ def test_asked_again_it_goes_on_from_what_is_there(desk: Path, found: dict):
         (["--objective", "beauty"], "objective 'beauty' is unknown: use one of edp, energy, latency, edp-area"),
         (["--weight", "other=2"], "'other' is none of the networks: use product"),
         (["--weight", "product=0"], "'0' is no positive number"),
+        (["--weight", "produkt=2"], "'produkt' is none of the networks (did you mean product?): use product"),
         (
             ["--proposals", "magic"],
             "proposals are 'magic': use one of descent, climb, uniform, filling",
@@ -141,6 +145,64 @@ def test_a_machine_is_derived_from_one_network_alone(desk: Path, tmp_path: Path)
     asked = ("codesign", desk / "net.yaml", other, "--space", desk / "space.yaml", "-o", tmp_path / "out", *QUICK)
     assert "derived from the mappings of one network: give one" in refusal(*asked, "--proposals", "derived")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_network_is_weighted_once_by_its_name_or_by_what_was_given(desk: Path, tmp_path: Path):
+    other = write(tmp_path, "other.yaml", NETWORK.replace("product", "other"))
+    asked = ("codesign", desk / "net.yaml", other, "--space", desk / "space.yaml", "-o", tmp_path / "out", *QUICK)
+    twice = ("--weight", "other=2", "--weight", f"{other}=3")
+    assert refusal(*asked, *twice) == f"--weight {other}=3: other has a weight already: give one"
+    assert fadiff(*asked, "--weight", f"{other}=3").exit_code == 0
+    asked_for = json.loads((tmp_path / "out" / "question.json").read_text(encoding="utf-8"))
+    assert asked_for["weights"] == [0.25, 0.75]
+
+
+def test_the_trace_may_stand_in_the_folder_but_not_for_what_is_written_there(desk: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", out, *QUICK)
+    for name in ("rows.jsonl", "best.machine.json"):
+        assert refusal(*asked, "--trace", out / name) == (
+            f"{out / name}: co-design itself writes this file: choose another name"
+        )
+    assert not out.exists()
+    assert fadiff(*asked, "--trace", out / "trace.json").exit_code == 0
+    assert json.loads((out / "trace.json").read_text(encoding="utf-8"))["points"]
+
+
+@pytest.mark.parametrize("name", ["../pair/of layers", "p" * 300, "machine"])
+def test_a_network_of_any_name_has_files(desk: Path, tmp_path: Path, name: str):
+    network = write(tmp_path, "net.yaml", NETWORK.replace("name: product", f"name: {name}"))
+    asked = ("codesign", network, "--space", desk / "space.yaml", "-o", tmp_path / "out", *QUICK)
+    assert fadiff(*asked).exit_code == 0
+    machine = load_machine(str(tmp_path / "out" / "best.machine.json"))
+    schedules = [path for path in (tmp_path / "out").glob("best.*.json") if path.name != "best.machine.json"]
+    assert [load_schedule(path).machine for path in schedules] == [machine]
+    assert not (tmp_path / "pair").exists()
+
+
+def test_what_an_earlier_search_left_and_others_damaged_is_told(desk: Path, tmp_path: Path):
+    asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", tmp_path, *QUICK)
+    for text, told in (("{", "was the file cut short?"), ("[1, 2]", "the top of the file must be a mapping")):
+        question = write(tmp_path, "question.json", text)
+        assert refusal(*asked).startswith(f"{question}: ")
+        assert told in refusal(*asked)
+    (tmp_path / "question.json").unlink()
+    for text in ("[[1, 2]]", '{"a": 1}', '["abc"]', "[[1000000, 4, 4]]"):
+        proposed = write(tmp_path, "proposed.json", text)
+        assert refusal(*asked) == f"{proposed}: these are no machines of the space: delete the file"
+
+
+def test_what_the_budget_left_out_is_told(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def too_late(*args: object, **rest: object) -> Iterator[Status]:
+        raise OutOfTimeError("the descent was left out: 1 s was left")
+        yield
+
+    monkeypatch.setattr(method, "descend", too_late)
+    asked = ("codesign", desk / "net.yaml", "--space", desk / "space.yaml", "-o", tmp_path / "out", *QUICK)
+    told = "The descent was left out: 1 s was left; random machines took its place."
+    assert told in " ".join(fadiff(*asked).stdout.split())
+    assert told in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert not (tmp_path / "out" / "proposed.json").exists(), "a longer search descends"
 
 
 def test_two_runs_in_one_folder_are_refused(desk: Path, tmp_path: Path):

@@ -86,6 +86,7 @@ def test_what_is_wrong_is_one_sentence(plan: Path, tmp_path: Path):
     assert "no folder can be made there" in refusal("sweep", plan, "-o", tmp_path / "file")
     assert "there is no such file" in refusal("sweep", tmp_path / "none.yaml", "-o", tmp_path / "out")
     assert "add --on ray" in refusal("sweep", plan, "-o", tmp_path / "out", "--address", "10.0.0.1:6379")
+    assert "add --on ray" in refusal("sweep", plan, "-o", tmp_path / "out", "--gpus", "1")
 
 
 def test_while_it_runs_cells_and_the_time_left_are_shown(monkeypatch: pytest.MonkeyPatch):

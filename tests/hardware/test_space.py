@@ -234,6 +234,15 @@ def buffer(text: str) -> str:
         ("", "the file is empty: is this the right file"),
         ("- 8", "the top of the file must be a mapping of keys to values"),
         (SHORT.replace("from: 4,", "form: 4,", 1), "rows: form: this key is unknown"),
+        (SHORT.replace("L3: 200", "L3: {from: 100, to: 200}"), "pj.L3: only rows, cols, l1, l2, l1_bytes,"),
+        (NODES.replace("1 GHz", "{from: 1 GHz, to: 2 GHz}"), "clock: only keys of nodes may have a range"),
+        (
+            SHORT.replace("rows: {from: 4, to: 64, powers_of: 2}", "rows: {from: 4, to: 64, step: 0.5}"),
+            "rows.size: it goes from 4 to 64 in steps of 0.5, and only whole lanes can be built: round them",
+        ),
+        (NODES.replace("to: 128, powers", "to: 2097152, powers"), "nodes.2.size: input should be less than"),
+        (NODES.replace("2 * cols", " * ".join(["cols"] * 400)), "buffer.words_per_cycle: it has no bounds"),
+        (NODES.replace("total", "rows"), "numbers.rows: a node has this name, and ties could mean either: rename one"),
     ],
 )
 def test_what_is_wrong_with_a_space_is_told_with_its_place(tmp_path: Path, text: str, told: str):

@@ -68,7 +68,40 @@ def test_a_base_that_is_not_there_is_told():
         read_variant("gemini-large", {"l2": "1 KB"})
 
 
-def test_a_space_of_machines_has_no_variants(tmp_path: Path):
-    (tmp_path / "space.yaml").write_text("name: space\nrows: {from: 8, to: 16}\ncols: 8\nl1: 8 KB\nl2: 16 KB\n")
-    with pytest.raises(FadiffError, match="this is a space of machines, not one machine: give numbers"):
-        read_variant(str(tmp_path / "space.yaml"), {"cols": 16})
+SPACE = """
+name: sketch
+rows: {from: 2, to: 16, powers_of: 2}
+cols: {from: 2, to: 16, powers_of: 2}
+l1: 4 KB
+l2: {from: 1 KB, to: 64 KB}
+"""
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> str:
+    (tmp_path / "space.yaml").write_text(SPACE)
+    return str(tmp_path / "space.yaml")
+
+
+def test_a_space_with_all_its_numbers_set_is_a_machine(space: str):
+    short = read_variant(space, {"rows": 8, "cols": 4, "l2": "16 KB"}).machine
+    assert (short.peak_macs, short.fused_in().bytes, short.name) == (32, 16384, "sketch:rows=8,cols=4,l2=16KB")
+    by_name = read_variant(space, {"rows.size": 8, "cols.size": 4, "scratchpad.bytes": 16384}).machine
+    assert by_name.nodes == short.nodes
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [
+        ({"rows": 8, "l2": "16 KB"}, r"space.yaml: cols.size would stay free: set all free numbers of a space"),
+        ({"rows": 8, "cols": 4, "l22": "16 KB"}, r"'l22' is none of the space's free numbers: use scratchpad.bytes"),
+        ({"row.size": 8}, r"'row.size' is none of the space's free numbers \(did you mean rows.size\?\)"),
+        ({"rows": 8, "rows.size": 8}, r"rows.size is set twice: set it once"),
+        ({"rows": 32}, r"rows is 32: the space has 2 to 16 lanes"),
+        ({"rows": 2.5}, r"rows is 2.5: the space has 2 to 16 lanes"),
+        ({"l2": "much"}, r"l2 is 'much': write it as the range of the space is written"),
+    ],
+)
+def test_what_is_wrong_with_the_values_of_a_space_is_told(space: str, values: dict[str, object], wrong: str):
+    with pytest.raises(FadiffError, match=wrong):
+        read_variant(space, values)

@@ -8,7 +8,7 @@ import pytest
 
 from fadiff.search import programs
 from fadiff.search.driver import OutOfTimeError
-from fadiff.search.programs import COMPILING, LOWERING_SECONDS, compile_in_time
+from fadiff.search.programs import COMPILING, LOWERING_SECONDS, compile_in_time, search_programs
 from search.clock import Clock
 
 NODES = 4
@@ -115,3 +115,19 @@ def test_what_the_compiler_complains_of_is_raised(clock):
 
     with pytest.raises(MemoryError, match="too large"):
         prepare(Program(clock, work=fail), 100)
+
+
+def test_where_nothing_can_be_kept_nothing_is(tmp_path, monkeypatch):
+    before = jax.config.jax_compilation_cache_dir
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    (tmp_path / "file").touch()
+    try:
+        monkeypatch.setenv("FADIFF_CACHE_DIR", str(tmp_path / "file" / "cache"))
+        with search_programs():
+            assert jax.config.jax_compilation_cache_dir == before
+        monkeypatch.setenv("FADIFF_CACHE_DIR", str(tmp_path / "new" / "cache"))
+        with search_programs():
+            assert jax.config.jax_compilation_cache_dir == str(tmp_path / "new" / "cache")
+        assert (tmp_path / "new" / "cache").is_dir()
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)

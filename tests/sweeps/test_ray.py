@@ -4,8 +4,10 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,17 @@ class TestOnACluster:
         with pytest.raises(FadiffError, match=r"fadiff-of-another-world is not installed there: install version"):
             next(each(cluster, [Job("a")], fails))
 
+    def test_its_address_is_that_of_a_cluster(self, cluster: OnRay):
+        on_ray._check_address(ray.get_runtime_context().gcs_address)
+
+    def test_more_than_any_computer_has_is_told_instead_of_waited_for(self, cluster: OnRay):
+        with pytest.raises(
+            FadiffError, match="no computer of the cluster has 64 cores for a cell, at most 2 cores and"
+        ):
+            next(each(replace(cluster, cores=64), [Job("a")], fails))
+        with pytest.raises(FadiffError, match="no computer of the cluster has 1 cores and 2000 GPUs for a cell"):
+            next(each(replace(cluster, gpus=2000), [Job("a")], fails))
+
     def test_a_worker_with_another_version_is_told(self, cluster: OnRay, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(on_ray, "PACKAGE", "numpy")
         with pytest.raises(FadiffError, match=r"numpy is of version .* there, and .* here: install the same"):
@@ -108,3 +121,20 @@ def test_what_is_no_address_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(on_ray, "import_module", lambda name: SomeRay)
     with pytest.raises(FadiffError, match=r"'head' is no address of a Ray cluster: write HOST:PORT"):
         next(each(OnRay("head"), [Job("a")], fails))
+
+
+def test_what_is_no_ray_cluster_at_an_address_is_told_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(on_ray, "import_module", lambda name: SomeRay)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with server.accept()[0] as there:
+                there.recv(100)
+                there.sendall(b"HTTP/1.0 400 Bad request\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(
+            FadiffError, match=rf"{address}: no Ray cluster answers there \(something else does\): start"
+        ):
+            next(each(OnRay(address), [Job("a")], fails))

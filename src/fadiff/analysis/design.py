@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, log
 from typing import TYPE_CHECKING, Any
 
 from fadiff.analysis.breakdown import breakdown
@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from fadiff.cost import Evaluation
     from fadiff.hardware import FreeNumber, Space
     from fadiff.search.codesign import Design
-    from fadiff.search.codesign.method import Price
+    from fadiff.search.codesign.prices import Price
     from fadiff.search.codesign.question import Aim
     from fadiff.search.codesign.rows import Row
 
 TOLD: dict[Aim, str] = {"edp": "EDP", "energy": "energy", "latency": "latency", "edp-area": "EDP x area"}
+
+
+HAIR = 1e-9
+"""By how much a machine must be better, relatively, to be on a front."""
 
 
 def design_values(design: Design) -> dict[str, Any]:
@@ -27,6 +31,7 @@ def design_values(design: Design) -> dict[str, Any]:
         "objective": question.aim,
         "seconds": design.seconds,
         "machines_scored": len(design.rows),
+        "left_out": design.left_out,
         "numbers": named_values(question.space, design.best),
         "area_mm2": area_by_node_mm2(machine),
         "hardware": machine_to_json(machine),
@@ -37,7 +42,24 @@ def design_values(design: Design) -> dict[str, Any]:
             for price in design.prices
         ],
         "front": [front_row(design, row) for row in design.front],
+        "energy_latency": [front_row(design, row) for row in energy_latency(design)],
     }
+
+
+def energy_latency(design: Design) -> list[Row]:
+    """Machines within the area that no other of them beats in both energy and latency, the fastest first."""
+    limit = design.question.area_mm2 * (1 + 1e-9)
+    rows = [row for row in design.rows if not row.problem and row.area_mm2 <= limit]
+    found: list[Row] = []
+    for row in sorted(rows, key=lambda row: (mean_cost(design, row, "cycles"), mean_cost(design, row, "energy_pj"))):
+        if not found or mean_cost(design, row, "energy_pj") < mean_cost(design, found[-1], "energy_pj") * (1 - HAIR):
+            found.append(row)
+    return found
+
+
+def mean_cost(design: Design, row: Row, cost: str) -> float:
+    """The weighted geometric mean of one cost of a machine, such as `cycles`, over networks."""
+    return exp(sum(s * log(row.costs[n][cost]) for n, s in zip(row.costs, design.question.shares, strict=True)))
 
 
 def named_values(space: Space, row: Row) -> dict[str, float]:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from math import expm1, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ from fadiff.analysis.units import significant
 from fadiff.cli.errors import check_outputs
 from fadiff.cli.networks import Json
 from fadiff.cli.spaces import value_text
-from fadiff.cli.tables import console, facts, microjoules, percent, print_json, short, table
+from fadiff.cli.tables import console, cut, facts, microjoules, percent, print_json, short, table
 from fadiff.cost import save_schedule
 from fadiff.errors import FadiffError
 from fadiff.files import write_text
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from fadiff.search.codesign.method import Progress
 
 TRACE_FORMAT = "fadiff-codesign-trace/1"
+FRONT, TRADE, PRICES, DESIGN, PAGE = "front.csv", "energy-latency.csv", "prices.csv", "design.json", "index.html"
+OWN_FILES = (FRONT, TRADE, PRICES, DESIGN, PAGE, "rows.jsonl", "question.json", "proposed.json")
+"""What stands in the folder, beside machines and schedules."""
 
 
 def codesign(
@@ -102,16 +106,17 @@ def codesign(
 
     find_method(method)
     seconds = parse_duration(budget)
-    check_outputs((trace,), (str(space), *networks))
     if output.exists() and not output.is_dir():
         raise FadiffError(f"{output}: this is a file: name a folder")
+    _check_trace(trace, output, (str(space), *networks))
     question = Question(
         workloads=tuple(load_model(name) for name in networks),
         space=space_of(machine_data(str(space)), str(space)),
         area_mm2=inf if area is None else parse_area(area),
         aim=objective,  # pyright: ignore[reportArgumentType]  (checked by the question)
     )
-    question = replace(question, weights=_weights(weight, [workload.name for workload in question.workloads]))
+    names = dict(zip(networks, (workload.name for workload in question.workloads), strict=True))
+    question = replace(question, weights=_weights(weight, names))
     who = ALIASES.get(proposals, proposals)
     settings = CodesignSettings(
         seconds, seed, who, DescentSettings(restarts=restarts), method=method, exact_factors=exact_factors
@@ -126,8 +131,8 @@ def codesign(
         design = run(question, settings, output, watch)
         values = design_values(design)
         _write(output, design)
-        write_text(output / "design.json", json_module.dumps(values, indent=1) + "\n")
-        write_text(output / "index.html", design_html(design))
+        write_text(output / DESIGN, json_module.dumps(values, indent=1) + "\n")
+        write_text(output / PAGE, design_html(design))
     if trace is not None:
         write_text(trace, _trace_text(design))
     if json:
@@ -148,15 +153,31 @@ def parse_area(text: str) -> float:
     return float(match[1])
 
 
-def _weights(given: list[str] | None, names: list[str]) -> tuple[float, ...]:
-    """The weight of each network."""
-    weights = dict.fromkeys(names, 1.0)
+def _check_trace(trace: Path | None, output: Path, read: Sequence[str]) -> None:
+    """Find out before the search where its trace cannot be written; it may stand in the folder that will be made."""
+    if trace is None or trace.is_dir() or trace.resolve().parent != output.resolve():
+        check_outputs((trace,), read)
+    elif trace.name in OWN_FILES or trace.match("best.*.json"):
+        raise FadiffError(f"{trace}: co-design itself writes this file: choose another name")
+    elif output.exists():
+        check_outputs((trace,), read)
+
+
+def _weights(given: list[str] | None, names: dict[str, str]) -> tuple[float, ...]:
+    """The weight of each network, which goes by its name or by what was given, the keys of `names`."""
+    weights, said = dict.fromkeys(names.values(), 1.0), set[str]()
     for item in given or ():
         name, sign, text = item.rpartition("=")
+        name = names.get(name, name)
         if not sign:
             raise FadiffError(f"--weight {item}: it says no weight: write for example {item}=2")
         if name not in weights:
-            raise FadiffError(f"--weight {item}: {name!r} is none of the networks: use {', '.join(names)}")
+            close = get_close_matches(name, weights, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise FadiffError(f"--weight {item}: {name!r} is none of the networks{hint}: use {', '.join(weights)}")
+        if name in said:
+            raise FadiffError(f"--weight {item}: {name} has a weight already: give one")
+        said.add(name)
         if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or not float(text) > 0:
             raise FadiffError(f"--weight {item}: {text!r} is no positive number: write for example {name}=2")
         weights[name] = float(text)
@@ -165,21 +186,25 @@ def _weights(given: list[str] | None, names: list[str]) -> tuple[float, ...]:
 
 def _write(folder: Path, design: "Design") -> None:
     """The machines of the front, the best one with its schedules, and tables of both."""
-    from fadiff.analysis.design import front_row, price_sentence
+    from fadiff.analysis.design import energy_latency, front_row, price_sentence
+    from fadiff.search.codesign.rows import stems
 
     question, machines = design.question, folder / "machines"
     machines.mkdir(exist_ok=True)
-    for row in design.front:
+    trade = energy_latency(design)
+    for row in {row.number: row for row in (*design.front, *trade)}.values():
         machine = question.space.at(row.values, f"{question.space.name}-{row.number:04d}")
         write_text(machines / f"{row.number:04d}.json", _machine_text(machine))
     write_text(folder / "best.machine.json", _machine_text(design.machine))
+    names = stems([workload.name for workload in question.workloads])
     for one in design.evaluations:
-        save_schedule(folder / f"best.{one.schedule.workload.name}.json", one.schedule)
-    write_text(folder / "front.csv", _csv([front_row(design, row) for row in design.front]))
+        save_schedule(folder / f"best.{names[one.schedule.workload.name]}.json", one.schedule)
+    write_text(folder / FRONT, _csv([front_row(design, row) for row in design.front]))
+    write_text(folder / TRADE, _csv([front_row(design, row) for row in trade]))
     prices = [
         {**price._asdict(), "sentence": price_sentence(question.space, price, question.aim)} for price in design.prices
     ]
-    write_text(folder / "prices.csv", _csv(prices))
+    write_text(folder / PRICES, _csv(prices))
 
 
 def _machine_text(machine: Machine) -> str:
@@ -246,4 +271,6 @@ def _show(design: "Design", folder: Path) -> None:
         out.print("What one step of each number does:")
         for price in design.prices:
             out.print(f"  {price_sentence(space, price, question.aim)}")
+    for sentence in design.left_out:
+        out.print(cut(f"{sentence[:1].upper()}{sentence[1:]}."))
     out.print(f"{design.seconds:.0f} s. Written to {folder}: best.machine.json, best.*.json, front.csv, index.html")

@@ -36,6 +36,9 @@ def sweep(
         typer.Option("--jobs", "-j", min=1, help="Cells at a time; if not said, all cores.", show_default=False),
     ] = None,
     cores: Annotated[int, typer.Option("--cores", min=1, help="Cores of a cell.")] = 1,
+    gpus: Annotated[
+        float, typer.Option("--gpus", min=0, help="GPUs of a cell, on Ray; 0.5 has two cells share one.")
+    ] = 0.0,
     address: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +68,7 @@ def sweep(
 
     with SweepDisplay(shown=sys.stderr.isatty()) as display:
         try:
-            rows = run(plan, output, _crew(on, jobs, cores, address), display.update)
+            rows = run(plan, output, _crew(on, jobs, cores, gpus, address), display.update)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("what is done is kept, and the same command goes on from there") from None
     write_text(output / PAGE, sweep_html(rows, plan.stem))
@@ -78,12 +81,16 @@ def sweep(
         raise typer.Exit(FAILED)
 
 
-def _crew(on: str, jobs: int | None, cores: int, address: str | None) -> "Crew":
+def _crew(on: str, jobs: int | None, cores: int, gpus: float, address: str | None) -> "Crew":
     """Who does the cells."""
     if on == "ray":
         from fadiff.sweeps.on_ray import OnRay
 
-        return OnRay(address or os.environ.get("RAY_ADDRESS") or "local", cores, jobs)
+        return OnRay(address or os.environ.get("RAY_ADDRESS") or "local", cores, jobs, gpus)
+    if gpus:
+        raise FadiffError(
+            f"--gpus {gpus:g}: on this computer all processes share what there is: add --on ray, or leave it out"
+        )
     if address is not None:
         raise FadiffError(f"--address {address}: it is that of a Ray cluster: add --on ray, or leave it out")
     from fadiff.sweeps.local import Local

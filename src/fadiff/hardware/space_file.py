@@ -47,6 +47,7 @@ UNITS = {
     **dict.fromkeys(RATES, "words/cycle"),
     **dict.fromkeys(TIMED, "bytes/s"),
 }
+NONE_BUT_NODES = "only keys of nodes may have a range"
 MOST_NUMBERS = 64
 FACTOR = re.compile(r"\s*([*/])\s*")
 PLAIN = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,20})?")
@@ -85,10 +86,22 @@ def space_of(data: object, origin: str) -> Space:
         raise FileError(
             f"{origin}: this is one machine, none of its numbers is free: give some a range, such as bytes: {RANGE}"
         )
+    _check_places(cast("Mapping[str, Any]", data), origin)
     try:
         return _Reader(_as_nodes(cast("dict[str, Any]", data), origin), origin).space()
     except MachineError as error:
         raise FileError(f"{origin}: {error}") from None
+
+
+def _check_places(data: Mapping[str, Any], origin: str) -> None:
+    """Raise where a key of the file itself, which is no node's, has a range and may not."""
+    may = () if "nodes" in data else SHORT
+    for key, value in data.items():
+        inner: Mapping[str, Any] = cast("Any", value) if isinstance(value, Mapping) and key != "numbers" else {}
+        odd = [key] if _is_range(inner) else [f"{key}.{name}" for name, one in inner.items() if _is_range(one)]
+        if odd and key not in may:
+            told = f"only {', '.join(may)} may have a range in the short form" if may else NONE_BUT_NODES
+            raise FileError(f"{origin}: {odd[0]}: {told}: give it one value")
 
 
 def _is_range(value: object) -> bool:
@@ -151,6 +164,8 @@ class _Reader:
         if not isinstance(numbers, Mapping):
             raise self._wrong("numbers", "this must be a mapping of names to ranges")
         self.numbers = {str(name): value for name, value in cast("Mapping[Any, Any]", numbers).items()}
+        if (both := next((name for name in self.numbers if name in self.nodes), None)) is not None:
+            raise self._wrong(f"numbers.{both}", "a node has this name, and ties could mean either: rename one")
         places = [("", name) for name in self.numbers]
         for place in (*places, *self._varying()):
             self._product(place)
@@ -161,6 +176,8 @@ class _Reader:
             raise FileError(f"{self.origin}: {len(self.free)} numbers are free: at most {MOST_NUMBERS} can be")
         machine, follows = self._machine([sqrt(number.low * number.high) for number in self.free])
         space = Space(machine.name, tuple(self.free), machine, tuple(self._varied(machine)), follows)
+        for end in (0, 1):
+            self._machine([number.ends[end] for number in self.free])
         for varied in space.varied:
             shrinking = {i for i, exponent in varied.product.powers if exponent < 0}
             check_room(space.at([number.ends[i in shrinking] for i, number in enumerate(space.numbers)]))
@@ -225,6 +242,9 @@ class _Reader:
                 _told(place), f"no step of {given.step} from {given.low} is within {given.high}: make it smaller"
             )
         whole = place[1] in WHOLE or (not place[0] and float(low).is_integer() and float(high).is_integer())
+        if place[1] in WHOLE and not all(float(one).is_integer() for one in (low, high, step or 1)):
+            told = f"it goes from {given.low} to {given.high}" + (f" in steps of {given.step}" if step else "")
+            raise self._wrong(_told(place), f"{told}, and only whole {UNITS[place[1]]} can be built: round them")
         unit = UNITS.get(place[1], "bytes" if isinstance(given.low, str) else "")
         number = FreeNumber(_told(place), unit, low, high, whole, given.powers_of, step)
         if given.powers_of is not None and not any(low <= given.powers_of**n <= high for n in range(64)):
@@ -291,11 +311,11 @@ class _Reader:
         """A machine of the space, and the energies that move with the free numbers."""
         nodes = {name: dict(node) for name, node in self.nodes.items()}
         for name, key in self._varying():
-            if key == "row_bits":
-                value, field = self._product((name, key)).of(values), key
-            else:
-                field, product = self._words(name, key)
+            field, product = (key, self._product((name, key))) if key == "row_bits" else self._words(name, key)
+            try:
                 value = product.of(values)
+            except OverflowError:
+                raise self._wrong(f"{name}.{key}", "it has no bounds: take factors out of its tie") from None
             del nodes[name][key]
             nodes[name][field] = max(1, floor(value + 1e-9)) if field in WHOLE else value
         data = {key: value for key, value in self.data.items() if key != "numbers"}

@@ -14,8 +14,19 @@ from typing import Any, cast
 from fadiff.files import FileError
 from fadiff.hardware.file import MachineFile, file_model, machine_data, machine_file
 from fadiff.hardware.gemmini import GemminiFileModel
-from fadiff.hardware.machine import MachineError
-from fadiff.hardware.space_file import has_ranges
+from fadiff.hardware.machine import Machine, MachineError, check_room
+from fadiff.hardware.quantities import bytes_per_second, bytes_with_unit
+from fadiff.hardware.space import FreeNumber, Space
+from fadiff.hardware.space_file import has_ranges, space_of
+
+SHORT_NAMES = {
+    "rows": "rows.size",
+    "cols": "cols.size",
+    "l1_bytes": "l1",
+    "l2": "scratchpad.bytes",
+    "l2_bytes": "scratchpad.bytes",
+}
+"""Free numbers of spaces in the short form, by the keys that have the ranges."""
 
 
 def variant_name(name: str, values: Mapping[str, object]) -> str:
@@ -37,14 +48,15 @@ def grid(axes: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
 
 
 def read_variant(base: str, values: Mapping[str, object]) -> MachineFile:
-    """A machine, by a built-in name or from a file, with some values set.
+    """A machine, by a built-in name or from a file, with some values set; of a space, with all of its free numbers set.
 
     >>> read_variant("gemmini-large", {"scratchpad.bytes": "128 KB"}).machine.fused_in().bytes
     131072
     """
     data = deepcopy(machine_data(base))
     if has_ranges(data):
-        raise FileError(f"{base}: this is a space of machines, not one machine: give numbers instead of ranges")
+        machine = _of_space(space_of(data, base), values, base)
+        return MachineFile(machine, data.get("description", ""), data.get("source", ""), (), {})
     known = type(file_model(data, base)).model_fields.keys() - {"nodes"}
     of_nodes = {key: value for key, value in values.items() if not _set_in_file(data, known, key, value)}
     if of_nodes:
@@ -52,6 +64,42 @@ def read_variant(base: str, values: Mapping[str, object]) -> MachineFile:
         for key, value in of_nodes.items():
             _set_in_node(data, key, value, base)
     return machine_file({**data, "name": variant_name(data["name"], values)}, variant_name(base, values))
+
+
+def _of_space(space: Space, values: Mapping[str, object], base: str) -> Machine:
+    """The machine of a space with these free numbers; the short keys of the Gemmini template name theirs, too."""
+    numbers = {number.name: number for number in space.numbers}
+    set_ = dict[str, float]()
+    for key, value in values.items():
+        name = key if key in numbers else SHORT_NAMES.get(key, key)
+        if name not in numbers:
+            close = get_close_matches(key, numbers, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise FileError(f"{base}: {key!r} is none of the space's free numbers{hint}: use {', '.join(numbers)}")
+        if name in set_:
+            raise FileError(f"{base}: {name} is set twice: set it once")
+        set_[name] = _within(numbers[name], value, f"{base}: {key}")
+    free = [name for name in numbers if name not in set_]
+    if free:
+        raise FileError(f"{base}: {', '.join(free)} would stay free: set all free numbers of a space, each to a list")
+    machine = space.at([set_[name] for name in numbers], variant_name(space.name, values))
+    try:
+        check_room(machine)
+    except MachineError as error:
+        raise FileError(f"{base}: {error}") from None
+    return machine
+
+
+def _within(number: FreeNumber, value: object, place: str) -> float:
+    """A value of a free number, which must be one that can be built."""
+    try:
+        read = {"bytes": bytes_with_unit, "bytes/s": bytes_per_second}.get(number.unit)
+        found = float(read(value) if read is not None and isinstance(value, str) else cast("float", value))
+    except (TypeError, ValueError):
+        raise FileError(f"{place} is {value!r}: write it as the range of the space is written") from None
+    if not number.low <= found <= number.high or (number.whole and not found.is_integer()):
+        raise FileError(f"{place} is {value}: the space has {number.low:g} to {number.high:g} {number.unit}".rstrip())
+    return found
 
 
 def _set_in_file(data: dict[str, Any], known: Set[str], key: str, value: object) -> bool:

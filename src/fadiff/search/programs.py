@@ -6,6 +6,7 @@ finds the same schedules.
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -34,13 +35,19 @@ _compiled: set[object] = set()
 def search_programs() -> Generator[None]:
     """Within it the programs of a search can be run.
 
-    They are kept in the user's cache folder, unless the user already chose one for JAX.
+    They are kept in the user's cache folder, unless the user already chose one for JAX, or nothing can be kept there.
     """
     chosen = os.environ.get(VARIABLE)
     if chosen != "" and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(Path(chosen) if chosen else base / "fadiff"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+        folder = Path(chosen) if chosen else base / "fadiff"
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            jax.config.update("jax_compilation_cache_dir", str(folder))
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+        # A full disk costs time, and nothing else.
+        warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache", UserWarning)
     with jax.enable_x64(False):
         yield
 

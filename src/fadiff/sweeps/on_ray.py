@@ -6,9 +6,10 @@ no folder in common.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,8 +24,14 @@ PACKAGE = "fadiff-scheduler"
 LOCAL, FOUND = "local", "auto"
 """Addresses that are none: a cluster of this computer alone, and one that Ray finds by itself."""
 CONNECT_SECONDS = 5.0
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""How a client of gRPC, in which Ray speaks, begins: the preface of HTTP/2, and no settings of its own."""
+SETTINGS = b"\x04"
+"""What it is answered with, after three bytes of a length."""
 RETRIES = 2
 """How often a job is done again whose worker died."""
+WORDS = {"CPU": "cores", "GPU": "GPUs"}
+"""What Ray counts, for people."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class OnRay:
     address: str = LOCAL
     cores: int = 1
     at_once: int | None = None
+    gpus: float = 0.0
+    """Of a job; a part of one is shared."""
 
     def each(
         self,
@@ -57,8 +66,11 @@ class OnRay:
         kins = {one: i for i, one in enumerate(dict.fromkeys(map(kin, todo)))}
         waiting = sorted(lessons.values(), key=lambda jobs: kins[kin(jobs[0])])[::-1]
         with self._cluster() as ray:
+            _check_room(ray, {"CPU": self.cores, "GPU": self.gpus})
             _check_nodes(ray)
-            does = ray.remote(num_cpus=self.cores, max_retries=RETRIES, num_returns="streaming")(_does)
+            does = ray.remote(num_cpus=self.cores, num_gpus=self.gpus, max_retries=RETRIES, num_returns="streaming")(
+                _does
+            )
             under_way: dict[Any, list[Job]] = {}
             while waiting or under_way:
                 while waiting and len(under_way) < (self.at_once or len(todo)):
@@ -79,6 +91,7 @@ class OnRay:
     @contextmanager
     def _cluster(self) -> Generator[Any]:
         """Ray, connected to the cluster."""
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what Ray logs is no sentence for people
         try:
             ray: Any = import_module("ray")
         except ModuleNotFoundError:
@@ -124,14 +137,33 @@ def _check_address(address: str) -> None:
     if not (host and port.isdecimal()):
         raise FadiffError(f"{address!r} is no address of a Ray cluster: write HOST:PORT, such as 10.0.0.1:6379")
     try:
-        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        with socket.create_connection((host, int(port)), CONNECT_SECONDS) as there:
+            if os.environ.get("RAY_USE_TLS", "0") == "0":
+                there.settimeout(CONNECT_SECONDS)
+                there.sendall(HELLO)
+                with there.makefile("rb") as answer:
+                    if answer.read(4)[3:] != SETTINGS:
+                        raise OSError("something else does")
     except (OSError, OverflowError) as error:
         raise _no_cluster(address, error) from None
 
 
 def _no_cluster(address: str, error: Exception) -> FadiffError:
     said = next(iter(str(error).splitlines()), type(error).__name__)
-    return FadiffError(f"{address}: no Ray cluster answers there ({said}): start one, or give its address")
+    return FadiffError(
+        f"{address}: no Ray cluster answers there ({said}): start one, or give its address, and its token if it has one"
+    )
+
+
+def _check_room(ray: Any, asked: Mapping[str, float]) -> None:  # noqa: ANN401
+    """Refuse a cluster in which no computer has room for a single job: Ray would wait for one."""
+    nodes: list[Mapping[str, float]] = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(all(node.get(kind, 0) >= count for kind, count in asked.items()) for node in nodes):
+        return
+    largest = {kind: max((node.get(kind, 0) for node in nodes), default=0) for kind in asked}
+    told = " and ".join(f"{count:g} {WORDS[kind]}" for kind, count in asked.items() if count)
+    has = " and ".join(f"{count:g} {WORDS[kind]}" for kind, count in largest.items())
+    raise FadiffError(f"no computer of the cluster has {told} for a cell, at most {has}: ask for fewer")
 
 
 def _check_nodes(ray: Any) -> None:  # noqa: ANN401

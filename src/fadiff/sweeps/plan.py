@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import sha256
 from itertools import pairwise, product
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -59,6 +60,20 @@ def _each_once(values: list[Any]) -> list[Any]:
     return values
 
 
+def _duration(value: object) -> object:
+    """A text; a number says no unit."""
+    if not isinstance(value, str):
+        raise ValueError("write one duration with its unit, such as 30s")
+    return value
+
+
+def _plain_values(value: object) -> object:
+    """Values of a grid are numbers or texts."""
+    if isinstance(value, list) and all(isinstance(one, int | float | str) for one in cast("list[object]", value)):
+        return cast("object", value)
+    raise ValueError("list the values, numbers or texts, such as [64 KB, 128 KB]")
+
+
 _Axis = (BeforeValidator(_listed), AfterValidator(_each_once))
 
 
@@ -66,7 +81,18 @@ class GridModel(Strict):
     """All combinations of values of a machine: keys of its file, or nodes and their keys, each with a list."""
 
     base: str
-    set: Annotated[dict[str, Annotated[list[int | float | str], *_Axis]], Field(min_length=1)]
+    set: Annotated[
+        dict[
+            str,
+            Annotated[
+                list[int | float | str],
+                BeforeValidator(_plain_values),
+                BeforeValidator(_listed),
+                AfterValidator(_each_once),
+            ],
+        ],
+        Field(min_length=1),
+    ]
 
 
 def _name_or_grid(data: object) -> str | GridModel:
@@ -81,11 +107,18 @@ class PlanModel(Strict):
     methods: Annotated[list[str], *_Axis] = Field(default=["exact"])
     objectives: Annotated[list[str], *_Axis] = Field(default=["edp"])
     seeds: Annotated[list[Annotated[int, Field(ge=0, le=MOST_SEED)]], *_Axis] = Field(default=[0])
-    budget: str = "60s"
+    budget: Annotated[str, BeforeValidator(_duration)] = "60s"
     bound: bool = False
     alone: bool = False
 
+    @property
+    def cells(self) -> int:
+        """How many searches it lists."""
+        machines = (1 if isinstance(one, str) else prod(map(len, one.set.values())) for one in self.machines)
+        return sum(machines) * prod(map(len, (self.networks, self.methods, self.objectives, self.seeds)))
 
+
+MOST_CELLS = 20_000
 MOST_PUPILS = 25
 """Cells that learn from one, with itself, at most: a pioneer far away teaches less, and each takes a whole search."""
 KEY = ("network", "machine", "method", "objective", "seed", "budget_s")
@@ -144,6 +177,8 @@ def read_plan(plan: Path | str | Mapping[str, Any]) -> list[Cell]:
     origin = "the plan" if isinstance(plan, Mapping) else str(plan)
     data: object = plan if isinstance(plan, Mapping) else read_data(Path(plan), PLAN)
     said = validate(PlanModel, data, origin, _about_unknown)
+    if (count := said.cells) > MOST_CELLS:
+        raise FileError(f"{origin}: it has {count:,} cells: {MOST_CELLS:,} can be in a plan, so part it or list less")
     try:
         for method in said.methods:
             find_method(method)

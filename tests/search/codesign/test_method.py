@@ -1,6 +1,7 @@
 """Co-design as a whole, on a space small enough to try every machine."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, product
@@ -16,6 +17,7 @@ from fadiff.hardware import Machine
 from fadiff.schedule.rules import violations
 from fadiff.search import greedy
 from fadiff.search.codesign import CodesignSettings, Design, Question, codesign, method
+from fadiff.search.codesign.prices import Price
 from fadiff.search.codesign.rows import Rows
 from fadiff.search.driver import Result, Status
 from fadiff.search.exact.lessons import Learned, Lessons
@@ -106,8 +108,20 @@ def test_a_search_that_was_killed_goes_on_from_its_rows(design: Design, folder: 
 
 def test_every_row_has_its_schedule_on_disk(design: Design, folder: Path):
     for row in design.rows:
-        found = evaluate(load_schedule(Rows.schedule_path(folder, row.number, "one")))
+        found = evaluate(load_schedule(Rows(asked(AREA_MM2)).schedule_path(folder, row.number, "one")))
         assert found.energy_pj == row.costs["one"]["energy_pj"]
+
+
+def test_a_machine_whose_schedule_is_gone_is_scored_again_and_takes_nobodys_number(
+    design: Design, folder: Path, tmp_path: Path
+):
+    shutil.copytree(folder, tmp_path / "found")
+    rows = Rows(asked(AREA_MM2), tmp_path / "found")
+    rows.schedule_path(tmp_path / "found", 1, "one").unlink()
+    rows = Rows(asked(AREA_MM2), tmp_path / "found")
+    assert [row.number for row in rows.rows] == [row.number for row in design.rows if row.number != 1]
+    added = rows.add(design.rows[1].values, design.evaluations, "start", 0.0, 0.0)
+    assert added.number == len(design.rows)
 
 
 def test_a_folder_of_another_question_is_refused(design: Design, folder: Path):
@@ -151,10 +165,10 @@ def test_an_interrupt_before_any_machine_is_scored_is_an_interrupt(monkeypatch: 
 def test_a_price_is_a_sentence():
     number = SPACE.numbers[0]
     told = [
-        price_sentence(SPACE, method.Price(number.name, 1024, 2048, log(0.969), 0.004, 0.0), "edp"),
-        price_sentence(SPACE, method.Price(number.name, 2048, 1024, log(1.05), -0.01, 9.0), "energy"),
-        price_sentence(SPACE, method.Price(number.name, 2048, 1024, 1e-6, -0.01, 0.0), "latency"),
-        price_sentence(SPACE, method.Price(number.name, 1024, 2048, -1e-6, 0.01, 0.0), "latency"),
+        price_sentence(SPACE, Price(number.name, 1024, 2048, log(0.969), 0.004, 0.0), "edp"),
+        price_sentence(SPACE, Price(number.name, 2048, 1024, log(1.05), -0.01, 9.0), "energy"),
+        price_sentence(SPACE, Price(number.name, 2048, 1024, 1e-6, -0.01, 0.0), "latency"),
+        price_sentence(SPACE, Price(number.name, 1024, 2048, -1e-6, 0.01, 0.0), "latency"),
     ]
     assert told == [
         "1 KB more scratchpad.bytes buys 3.10% EDP for 0.40% area",

@@ -35,6 +35,7 @@ from fadiff.search import clock
 from fadiff.search.codesign.cube import Cube
 from fadiff.search.codesign.descent import Candidate, descend
 from fadiff.search.codesign.moves import STRIDES, Move, needed_values, neighbours, single_moves
+from fadiff.search.codesign.prices import Price, prices
 from fadiff.search.codesign.rows import Row, Rows
 from fadiff.search.codesign.samplers import SAMPLERS
 from fadiff.search.codesign.settings import CodesignSettings
@@ -67,20 +68,6 @@ BETWEEN_STUDIES = 5
 """So many machines are scored at least before the best of them is studied."""
 
 
-class Price(NamedTuple):
-    """What a step of one number does to the best machine."""
-
-    number: str
-    before: float
-    after: float
-    score_change: float
-    """Of the logarithm of what is to be least: -0.03 is 3% better."""
-    area_change: float
-    """Relative."""
-    effort_seconds: float
-    """What its schedules were searched for; 0 where those of the best machine serve."""
-
-
 class Progress(NamedTuple):
     """Where co-design stands."""
 
@@ -103,6 +90,8 @@ class Design:
     prices: tuple[Price, ...]
     trace: tuple[Progress, ...]
     seconds: float
+    left_out: tuple[str, ...] = ()
+    """What the budget left out, a sentence each."""
 
     @property
     def machine(self) -> Machine:
@@ -142,8 +131,8 @@ def codesign(
         raise FadiffError(f"no machine of {question.space.name!r} was scored: {told}")
     rows = search.rows
     return Design(
-        question, best, rows.evaluations(best), tuple(rows.front), tuple(rows.rows), search.prices(best), tuple(trace),
-        search.seconds,
+        question, best, rows.evaluations(best), tuple(rows.front), tuple(rows.rows), prices(rows, best), tuple(trace),
+        search.seconds, tuple(search.left_out(best)),
     )  # fmt: skip
 
 
@@ -159,6 +148,8 @@ class _Search:
         """What was learned, a lesson for each network, by what machines must have in common for it."""
         self.studied = len(self.rows.rows)
         """How many machines had been scored at the last study."""
+        self.without_descent = ""
+        """Why nothing descended, where the budget was too short."""
 
     @property
     def seconds(self) -> float:
@@ -183,6 +174,7 @@ class _Search:
             effort = max(FULL_SHARE * self.settings.budget_seconds, left / 2)
             row = self.score(best.values, FULL, effort, anew=True)
             yield Status("finish"), _told(row)
+        if best is not None:
             yield from self._price(self.rows.best or best)
 
     def _sample(self) -> Iterator[tuple[Status, str]]:
@@ -223,9 +215,11 @@ class _Search:
                 for status in stepwise(steps):
                     yield status, ""
             except OutOfTimeError as early:
-                yield Status("descend"), str(early) or "the budget was too short for the descent"
+                self.without_descent = str(early) or "the budget was too short for the descent"
+                yield Status("descend"), self.without_descent
         drawn = list(islice(random_machines(question, settings.seed), settings.candidates))
-        self.rows.propose(distinct(question, [one.values for one in found] or drawn, settings.candidates))
+        proposed = distinct(question, [one.values for one in found] or drawn, settings.candidates)
+        self.rows.propose(proposed, keep=not self.without_descent)
 
     def _climb(self) -> Iterator[tuple[Status, str]]:
         """Climb from the best machine, then from the others that were proposed, then from random ones, as long as there
@@ -296,23 +290,20 @@ class _Search:
             yield Status("study"), _told(row)
 
     def _price(self, best: Row) -> Iterator[tuple[Status, str]]:
-        """Score one step of each number of the best machine, also beyond the area."""
-        for move in single_moves(self.question.space, best.values):
-            if self.rows.find(move.values) is not None or not self.spent(1.0):
-                yield Status("price"), _told(self.score(move.values, "price", near=best))
+        """Score one step of each number of the best machine, also beyond the area; first more of each, then less."""
+        steps = [move.values for move in single_moves(self.question.space, best.values)]
+        for values in sorted(steps, key=lambda values: sum(values) < sum(best.values)):
+            if self.rows.find(values) is not None or not self.spent(1.0):
+                yield Status("price"), _told(self.score(values, "price", near=best))
 
-    def prices(self, best: Row) -> tuple[Price, ...]:
-        """What each number would buy, as far as its neighbours were scored."""
-        found: list[Price] = []
-        for move in single_moves(self.question.space, best.values):
-            row = self.rows.find(move.values)
-            if row is not None and row.score < inf:
-                i = next(i for i, value in enumerate(move.values) if value != best.values[i])
-                change = row.area_mm2 / best.area_mm2 - 1
-                number = self.question.space.numbers[i].name
-                gain, effort = row.score - best.score, row.effort_seconds
-                found.append(Price(number, best.values[i], move.values[i], gain, change, effort))
-        return tuple(found)
+    def left_out(self, best: Row) -> Iterator[str]:
+        """What the budget left out."""
+        if self.without_descent:
+            yield f"{self.without_descent}; random machines took its place"
+        steps = single_moves(self.question.space, best.values)
+        known = [self.rows.find(move.values) is not None for move in steps]
+        if not all(known):
+            yield f"{known.count(False)} of {len(known)} prices were left out: the same command finds them"
 
     def score(
         self, values: Values, origin: str, effort: float | None = None, *, near: Row | None = None, anew: bool = False

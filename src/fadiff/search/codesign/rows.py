@@ -7,14 +7,16 @@ machine under way, and goes on from its rows when it is started again.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fadiff.cost import evaluate, load_schedule, save_schedule
-from fadiff.files import FileError, read_text, write_text
+from fadiff.files import FileError, check_mapping, parse, read_text, write_text
 from fadiff.hardware import machine_area, machine_to_json
 
 if TYPE_CHECKING:
@@ -24,6 +26,23 @@ if TYPE_CHECKING:
 
 FORMAT = "fadiff-codesign/1"
 ROWS, QUESTION, PROPOSED = "rows.jsonl", "question.json", "proposed.json"
+LONGEST_STEM = 80
+TAKEN = "machine"
+"""No network's stem, since `best.machine.json` is the best machine."""
+
+
+def stems(names: Sequence[str]) -> dict[str, str]:
+    """What networks are called in the names of files: without signs that lead elsewhere, not too long, each its own.
+
+    >>> stems(["resnet18:size=96", "../a b", "../a-b"])
+    {'resnet18:size=96': 'resnet18:size=96', '../a b': '..-a-b', '../a-b': '..-a-b.2'}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        stem, taken = re.sub(r"[^\w.:=,-]+", "-", name)[:LONGEST_STEM], {TAKEN, *found.values()}
+        options = (stem, *(f"{stem}.{n}" for n in range(2, len(taken) + 2)))
+        found[name] = next(one for one in options if one not in taken)
+    return found
 
 
 @dataclass(frozen=True)
@@ -68,10 +87,10 @@ class Rows:
         """The machines to score first; None as long as nobody has proposed any."""
         return self._proposed
 
-    def propose(self, proposed: list[Values]) -> None:
-        """Keep the machines to score first."""
+    def propose(self, proposed: list[Values], *, keep: bool = True) -> None:
+        """Note the machines to score first; where they are not kept, a later search proposes anew."""
         self._proposed = proposed
-        if self.folder is not None:
+        if self.folder is not None and keep:
             write_text(self.folder / PROPOSED, json.dumps(proposed) + "\n")
 
     def find(self, values: Values) -> Row | None:
@@ -104,7 +123,7 @@ class Rows:
         problem: str = "",
     ) -> Row:
         """Keep a machine and its schedules; first on disk."""
-        machine, number = self.question.space.at(values), len(self.rows)
+        machine, number = self.question.space.at(values), 1 + max((row.number for row in self.rows), default=-1)
         names = [workload.name for workload in self.question.workloads]
         row = Row(
             number=number,
@@ -134,10 +153,10 @@ class Rows:
             self.schedules[row.number] = tuple(evaluate(load_schedule(path)) for path in paths)
         return self.schedules[row.number]
 
-    @staticmethod
-    def schedule_path(folder: Path, number: int, network: str) -> Path:
+    def schedule_path(self, folder: Path, number: int, network: str) -> Path:
         """Where the schedule of a network on a machine stands."""
-        return folder / "schedules" / f"{number:04d}.{network}.json"
+        stem = stems([workload.name for workload in self.question.workloads])[network]
+        return folder / "schedules" / f"{number:04d}.{stem}.json"
 
     def _open(self, folder: Path) -> None:
         """Make the folder, or read what an earlier search left in it; that of another question is refused."""
@@ -148,7 +167,8 @@ class Rows:
         asked = _asked(self.question) | self.how
         path = folder / QUESTION
         if path.exists():
-            known = json.loads(read_text(path))
+            known = parse(read_text(path), str(path))
+            check_mapping(known, str(path))
             differ = [key for key in asked if known.get(key) != asked[key]]
             if differ:
                 told = f"an earlier search is there that was told another {', another '.join(differ)}"
@@ -156,12 +176,32 @@ class Rows:
         else:
             write_text(path, json.dumps(asked, indent=1) + "\n")
         if (folder / PROPOSED).exists():
-            self._proposed = [tuple(values) for values in json.loads(read_text(folder / PROPOSED))]
+            proposed = parse(read_text(folder / PROPOSED), str(folder / PROPOSED))
+            if not isinstance(proposed, list) or not all(map(self._is_machine, cast("list[object]", proposed))):
+                raise FileError(f"{folder / PROPOSED}: these are no machines of the space: delete the file")
+            self._proposed = [tuple(values) for values in cast("list[list[float]]", proposed)]
         if (folder / ROWS).exists():
-            self.rows = [row for line in read_text(folder / ROWS).splitlines() if (row := _row(line)) is not None]
-            # What was cut off in the middle of a line is forgotten, so that new rows begin on lines of their own.
+            rows = [row for line in read_text(folder / ROWS).splitlines() if (row := _row(line)) is not None]
+            # What was cut off in the middle of a line is forgotten, so that new rows begin on lines of their own. Rows
+            # whose schedules are gone are forgotten too: their machines are scored again.
+            self.rows = [row for row in rows if self._is_machine([*row.values]) and self._has_schedules(folder, row)]
             kept = [json.dumps(asdict(row) | {"score": None if row.score == inf else row.score}) for row in self.rows]
             write_text(folder / ROWS, "".join(f"{line}\n" for line in kept))
+
+    def _is_machine(self, values: object) -> bool:
+        """Whether values of a file are those of a machine of the space."""
+        numbers = self.question.space.numbers
+        given = cast("list[object]", values) if isinstance(values, list) else []
+        return len(given) == len(numbers) and all(
+            isinstance(value, int | float) and number.low <= value <= number.high
+            for number, value in zip(numbers, given, strict=True)
+        )
+
+    def _has_schedules(self, folder: Path, row: Row) -> bool:
+        networks = {workload.name for workload in self.question.workloads}
+        return networks.issuperset(row.costs) and all(
+            self.schedule_path(folder, row.number, name).is_file() for name in row.costs
+        )
 
 
 def _asked(question: Question) -> dict[str, Any]:
