@@ -290,8 +290,12 @@ class LayerBound:
         alone = not self.exact and not self.places[part.place].grouped
         if halves := (alone and split_ends(part, chain, way)) or split_sums(part, chain, way):
             return value, [(half, value) for half in halves]
+        at = chain.extents_on(way)
+        wide = {place: cell for place, cell in at.items() if part.grid.cells[place[0]][place[1]].wide(cell)}
+        grid = part.grid.split(wide)
         if tiles := split_tile(part, way, 2.0, enough):
-            return value, tiles
+            # Of each, the cells that this walk led through would be cut next.
+            return value, [(replace(tile, grid=grid), least) for tile, least in tiles]
         if halves := self._split_lanes(part, 2.0):
             return value, halves
         closings, idle = chain.closings_on(way), chain.idle_on(way)
@@ -301,10 +305,9 @@ class LayerBound:
 
         terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
         energy_pj = total(self._prices(part, (1.0, 0.0), {}))
-        seen = Seen(energy_pj, terms, chain.extents_on(way))
+        seen = Seen(energy_pj, terms, at)
         slack = self._time(terms) - sum(share * terms[term] for term, share in part.shares.items())
-        wide = {at: cell for at, cell in seen.extents.items() if part.grid.cells[at[0]][at[1]].wide(cell)}
-        finer = replace(part, grid=part.grid.split(wide), cuts=())
+        finer = replace(part, grid=grid, cuts=())
         extents = [[cell.low[0] for cell in row] for row in chain.cells_on(way)[:-1]]
         self.latest.append(extents)
         if not wide:
