@@ -20,7 +20,7 @@ from fadiff.reproduce.deep import different
 from fadiff.schedule.rules import violations
 from fadiff.search import clock
 from fadiff.search.greedy import growing
-from fadiff.search.optimize import SEARCH_SHARE, parse_duration
+from fadiff.search.optimize import parse_duration
 from fadiff.search.solver.network_bound import prove
 
 
@@ -35,7 +35,7 @@ def measure(layers: int, hardware: str, budget_seconds: float) -> dict[str, floa
         found[f"{name}_edp_uj_cycles"] = evaluate(schedule).edp_uj_cycles
         found[f"{name}_seconds"] = time.perf_counter() - began
     with clock.of_cores():
-        result = optimize(workload, machine, budget_seconds=budget_seconds * SEARCH_SHARE)
+        result = optimize(workload, machine, budget_seconds=budget_seconds, proof_follows=True)
         proven = prove(result.best, budget_seconds - result.seconds)
     found["searched_edp_uj_cycles"] = result.best.edp_uj_cycles
     found["gap"] = proven.gap(result.best)

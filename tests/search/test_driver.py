@@ -172,6 +172,35 @@ def test_what_a_method_leaves_out_is_told(better):
     assert run(offering(better)).left_out == ""
 
 
+@pytest.mark.parametrize(("gains_at", "ends_at"), [(1, 6), (3, 7), (None, 6)])
+def test_a_search_that_hardly_gains_leaves_the_time_to_the_proof(clock, better, gains_at, ends_at):
+    """Of 10 s from half of them on, as soon as the last gain is half of its own time ago."""
+
+    def method(workload, machine, settings, incumbent):
+        for i in range(1, 11):
+            settings.check_gain(incumbent)
+            clock.now += 1
+            if i == gains_at:
+                incumbent.offer(better)
+            yield Status("step", i)
+
+    patient = run(method, budget_seconds=10)
+    assert (patient.seconds, patient.left_out) == (10, "")
+    result = run(method, budget_seconds=10, proof_follows=True)
+    assert (result.stopped, result.seconds) == ("budget", ends_at)
+    assert result.left_out == "the last half of its time brought less than 0.2%, so the proof has the rest"
+
+
+def test_a_search_that_gains_leaves_a_tenth_to_the_proof(clock):
+    def method(workload, machine, settings, incumbent):
+        while True:
+            clock.now += 0.5
+            yield Status("step")
+
+    result = run(method, budget_seconds=10, proof_follows=True)
+    assert (result.stopped, result.seconds) == ("budget", 9)
+
+
 def test_work_that_would_end_too_late_is_not_begun(clock):
     pace, done = Pace(), []
 

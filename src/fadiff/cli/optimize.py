@@ -140,7 +140,6 @@ def optimize(
     from fadiff.search.optimize import (
         ALIASES,
         PROVEN_METHODS,
-        SEARCH_SHARE,
         UNFUSED_METHODS,
         find_method,
         parse_duration,
@@ -165,7 +164,8 @@ def optimize(
             workload,
             machine,
             method=method,
-            budget_seconds=seconds * SEARCH_SHARE if proves else seconds,
+            budget_seconds=seconds,
+            proof_follows=proves,
             seed=seed,
             restarts=_restarts(restarts),
             objective=wanted,

@@ -35,6 +35,11 @@ class OutOfTimeError(Exception):
     """
 
 
+SEARCH_SHARE, PATIENT_SHARE = 0.9, 0.5
+"""Of a budget, what the search has where a proof follows, so that there always is one; and after which it is over where
+the last half of its time brought little."""
+LITTLE_GAIN = 2e-3
+"""A schedule that is better by less than this share does not count."""
 PIECE_SECONDS = 0.5
 """Work that comes in small units is done in pieces of about this length."""
 
@@ -121,6 +126,9 @@ class Incumbent:
     """By how much more a pJ and a cycle count than the objective says, so that limits are kept."""
     starts: tuple[Schedule, ...] = ()
     """Legal schedules to start from, besides the greedy one: what carried over from one that the user had."""
+    began: float = field(default_factory=lambda: clock.monotonic())
+    gained: tuple[float, tuple[float, float]] = (-inf, (inf, inf))
+    """When it last became better by more than a little, and how good it was then."""
 
     def offer(self, schedule: Schedule) -> Evaluation | None:
         """Score a schedule and keep it where it is the best; None if it is not legal, or not what is asked for."""
@@ -132,6 +140,9 @@ class Incumbent:
         evaluation = evaluate(schedule)
         self.best = self._better(evaluation, self.best)
         self.found = self._better(evaluation, self.found)
+        excess, score = self._rank(self.best)
+        if excess < self.gained[1][0] or score < self.gained[1][1] - LITTLE_GAIN:
+            self.gained = clock.monotonic(), (excess, score)
         if not schedule.fused_edges:
             self.unfused = self._better(evaluation, self.unfused)
         return evaluation
@@ -171,8 +182,10 @@ class Settings:
     """What is asked of schedules besides."""
     lessons: Lessons | None = None
     """What searches on machines alike taught, or where to keep it."""
-    deadline: float = float("inf")
+    deadline: float = inf
     """When the budget ends, on the clock of `fadiff.search.clock`."""
+    patient_until: float = inf
+    """On that clock, from when on a search is over that hardly gains."""
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
@@ -181,6 +194,14 @@ class Settings:
     def seconds_left(self) -> float:
         """What is left of the budget."""
         return self.deadline - clock.monotonic()
+
+    def check_gain(self, incumbent: Incumbent) -> None:
+        """End a search whose last half brought little, where something else has the time that is left."""
+        now = clock.monotonic()
+        if now > self.patient_until and now - incumbent.gained[0] > (now - incumbent.began) / 2:
+            raise OutOfTimeError(
+                f"the last half of its time brought less than {LITTLE_GAIN:.1%}, so the proof has the rest"
+            )
 
 
 Method = Callable[["Workload", "Machine", Settings, Incumbent], Iterator[Status]]
@@ -224,10 +245,12 @@ def search(
     method: Method,
     settings: Settings,
     *,
-    budget_seconds: float = float("inf"),
+    budget_seconds: float = inf,
+    proof_follows: bool = False,
     watch: Callable[[Status, Incumbent, float], None] | None = None,
 ) -> Result:
-    """Run a method from the greedy schedule on, until it is done, out of time, or interrupted.
+    """Run a method from the greedy schedule on, until it is done, out of time, or interrupted. Where a proof follows,
+    it has some of the budget, and more where the search hardly gains.
 
     Same seed, same machine: the same schedule, unless the budget or the user ended the search early.
     """
@@ -237,7 +260,11 @@ def search(
 
     began = clock.monotonic()
     check_energies(machine)
-    settings = replace(settings, deadline=began + budget_seconds)
+    if proof_follows:
+        patient_until = began + budget_seconds * PATIENT_SHARE
+        settings = replace(settings, deadline=began + budget_seconds * SEARCH_SHARE, patient_until=patient_until)
+    else:
+        settings = replace(settings, deadline=began + budget_seconds)
     exact, constraints = settings.exact_factors, settings.constraints
     incumbent = Incumbent(settings.objective, settings.limits, exact_factors=exact, constraints=constraints)
     schedules = growing(workload, machine, settings.deadline, exact_factors=exact, constraints=constraints)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fadiff.errors import FadiffError
 from fadiff.files import write_bytes
-from fadiff.search.optimize import SEARCH_SHARE, optimize
+from fadiff.search.optimize import optimize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,8 @@ def searched(cell: Cell, lessons: Lessons | None) -> Result:
         cell.workload,
         cell.hardware,
         method=cell.method,
-        budget_seconds=cell.budget_s * SEARCH_SHARE if cell.bound else cell.budget_s,
+        budget_seconds=cell.budget_s,
+        proof_follows=cell.bound,
         seed=cell.seed,
         objective=cell.objective,
         lessons=lessons,

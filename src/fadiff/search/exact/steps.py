@@ -50,7 +50,7 @@ def exact(workload: Workload, machine: Machine, settings: Settings, incumbent: I
 def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = iter(())) -> Iterator[Status]:
     """The steps of the method from the beginning, and others after them; :class:`OutOfTimeError` at their end says what
     was left out."""
-    left_out: list[str] = []
+    left_out: dict[str, None] = {}
 
     def unless_late(some: Iterator[Status]) -> Generator[Status, None, bool]:
         """Steps, but for what there is no time for and what comes after them can do without; whether they were done."""
@@ -59,9 +59,18 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
         except OutOfTimeError as early:
             if not (str(early) and known.groups):
                 raise
-            left_out.append(str(early))
+            left_out[str(early)] = None
             return False
         return True
+
+    def if_it_gains(some: Iterator[Status]) -> Generator[Status, None, bool]:
+        """Steps, but for those that are not done since those before hardly gained; whether they were done."""
+
+        def checked() -> Iterator[Status]:
+            known.settings.check_gain(known.incumbent)
+            yield from some
+
+        return (yield from unless_late(checked()))
 
     plan = parts.fuses(known.task) and parts.enumerate_plans
     known.teach()
@@ -72,15 +81,15 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
         yield from unless_late(_silent(known.enumerate_plans))
         yield from known.fuse("fuse")
     if not known.taught and parts.starts > FIRST_STARTS:
-        yield from known.map(parts.starts, polished=True)
+        yield from if_it_gains(known.map(parts.starts, polished=True))
     if parts.solve and (known.unsettled or not known.taught):
-        yield from known.solve()
+        yield from if_it_gains(known.solve())
     if plan and not known.taught:
-        yield from known.fuse("fuse", hopeful=True)
+        yield from if_it_gains(known.fuse("fuse", hopeful=True))
     if plan:
-        yield from known.refine()
+        yield from if_it_gains(known.refine())
     for _ in range(POLISHES if parts.polish else 0):
-        in_time = yield from unless_late(known.polish())
+        in_time = yield from if_it_gains(known.polish())
         before = known.schedule
         if not (plan and in_time):
             break
@@ -88,7 +97,7 @@ def steps(known: ExactSearch, parts: Parts = WHOLE, then: Iterator[Status] = ite
         if known.schedule == before:
             break
     yield from known.keep_limits()
-    yield from unless_late(then)
+    yield from if_it_gains(then)
     known.whole = not left_out
     if left_out:
         raise OutOfTimeError("; ".join(left_out))
