@@ -312,55 +312,6 @@ class Chain:
         way = self._grown(way, [d for d in dims if d not in barred], node)
         return self._fixed(way, [d for d in dims if d in barred], node)
 
-    def extents_on(self, way: Way) -> dict[tuple[int, int], int]:
-        """By node and dim: the cell of the extents above the node on the cheapest way."""
-        return {
-            (step.node, d): self.grid.cells[step.node][d].low.index(step.cells[d].low[cell])
-            for step, at in _back(way)
-            if step.node is not None
-            for d, cell in enumerate(at)
-        }
-
-    def cells_on(self, way: Way) -> list[tuple[Cells, ...]]:
-        """By node and dim: the extents above the node on the cheapest way, as one cell."""
-        known, found = self.extents_on(way), list[tuple[Cells, ...]]()
-        for node, row in enumerate(self.grid.cells):
-            # Where nothing happens at a node, extents are those further out.
-            here = (node, 0) in known
-            found.append(tuple(cells.only([known[node, d]]) for d, cells in enumerate(row)) if here else found[-1])
-        return [*found, (ONE,) * 8]
-
-    def idle_on(self, way: Way) -> float:
-        """How many more steps there are on the cheapest way than the fewest, as a share of these."""
-        counts, cells = self.flows.counts, self.cells_on(way)
-        axes = [(d, node) for d, node in enumerate(counts.widest_axis) if self.lanes.high[node, d] > 1]
-        return sum(counts.idle(d, cells[node + 1][d], cells[node][d]).item() for d, node in axes)
-
-    def early_end(self, way: Way, d: int) -> int | None:
-        """An extent at which a dim is certain to end on the cheapest way, and above it others that are certain to be
-        larger, but for the first memory's; None where there is none."""
-        cells, found = self.cells_on(way), inf
-        for node in reversed(range(1, len(self.nodes))):
-            inner, outer = cells[node + 1][d], cells[node][d]
-            if outer.low[0] > found:
-                return int(found)
-            if isinstance(self.nodes[node], Axis):
-                steps = lane_steps(inner, outer, inf, int(self.lanes.low[node, d]), int(self.lanes.high[node, d]))
-            else:
-                steps = loop_steps(inner, outer, inf)
-            if not steps.allowed.any():
-                found = outer.high[0]
-        return None
-
-    def closings_on(self, way: Way) -> list[Closed]:
-        """The flows that close on the cheapest way, each in one cell."""
-        found: list[Closed] = []
-        for step, at in _back(way):
-            for flow, place, cells, kept in step.closed:
-                inside = tuple(one.only([min(i, len(one) - 1)]) for i, one in zip(at, cells, strict=True))
-                found.append((flow, place, inside, kept))
-        return found
-
 
 @cache
 def fewest_trips(size: int, least: int) -> int:
@@ -385,23 +336,6 @@ def _innermost(tensors: set[str]) -> set[str]:
     return tensors | {"W", "O"} if "I" in tensors else tensors or {"O"}
 
 
-def _back(way: Way) -> Iterator[tuple[Way, tuple[int, ...]]]:
-    """The steps of the cheapest way, back from the cheapest end, with the cell after each."""
-    at = [int(i) for i in np.unravel_index(way.values.argmin(), way.values.shape)]
-    while way.before:
-        step, way = way, way.before[0]
-        if len(step.before) > 1:
-            way = min(step.before, key=lambda one: one.values[tuple(at)])
-        yield step, tuple(at)
-        if step.grown is not None:
-            d, steps, dearer = step.grown
-            line = way.values[tuple(slice(None) if i == d else j for i, j in enumerate(at))]
-            line = line if dearer is None else line + dearer[at[d]]
-            at[d] = int(np.where(steps.allowed[at[d]], line, inf).argmin())
-        if step.picked is not None:
-            at = [cells[i] for cells, i in zip(step.picked, at, strict=True)]
-
-
 def _cheapest(ways: Sequence[Way]) -> Way:
     if len(ways) == 1:
         return ways[0]
@@ -416,7 +350,8 @@ def _without_empty(states: dict[Open, Way]) -> dict[Open, Way]:
     picked = tuple(np.flatnonzero(reached.any(axis=tuple({*range(8)} - {d}))).tolist() for d in range(8))
     if [len(kept) for kept in picked] == list(reached.shape):
         return states
-    where = np.ix_(*picked)
+    gapless = all(kept[-1] - kept[0] == len(kept) - 1 for kept in picked)
+    where = tuple(slice(kept[0], kept[-1] + 1) for kept in picked) if gapless else np.ix_(*picked)
     cells = tuple(one.only(kept) for one, kept in zip(next(iter(states.values())).cells, picked, strict=True))
     return {key: Way(way.values[where], cells, (way,), picked=picked) for key, way in states.items()}
 
@@ -429,9 +364,9 @@ def _moved(way: Way, d: int, wanted: Cells, steps: Steps, dearer: Lattice | None
     # Three axes: the dim's own, and all before and after it as one each.
     lines = np.ascontiguousarray(way.values).reshape(prod(shape[:d]), have, -1)
     if dearer is not None:
-        moved = np.full((lines.shape[0], len(wanted), lines.shape[2]), inf)
-        for cell, before in zip(*np.nonzero(steps.allowed), strict=True):
-            np.minimum(moved[:, cell], lines[:, before] + dearer[cell, before], out=moved[:, cell])
+        moved, price = np.full((lines.shape[0], len(wanted), lines.shape[2]), inf), np.where(steps.allowed, dearer, inf)
+        for before in range(have):
+            np.minimum(moved, lines[:, [before]] + price[:, [before]], out=moved)
     elif have == 1:
         moved = np.where(steps.allowed, lines, inf)
     else:

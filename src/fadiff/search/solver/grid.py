@@ -48,6 +48,10 @@ class Cells:
         """Upper ends."""
         return np.array(self.high, dtype=np.float64)
 
+    def one(self, cell: int) -> Cells:
+        """One of them on its own."""
+        return self if len(self) == 1 else Cells((self.low[cell],), (self.high[cell],))
+
     def first(self, count: int) -> Cells:
         """Only the first so many."""
         return self if count >= len(self) else Cells(self.low[:count], self.high[:count])
@@ -80,7 +84,7 @@ class Cells:
         """The numbers between two ends; the nearest cell where none is."""
         ends = [(max(low, least), min(high, most)) for low, high in zip(self.low, self.high, strict=True)]
         kept = [(int(low), int(high)) for low, high in ends if low <= high]
-        return Cells(*zip(*kept, strict=True)) if kept else self.only([0 if most < self.low[0] else len(self) - 1])
+        return Cells(*zip(*kept, strict=True)) if kept else self.one(0 if most < self.low[0] else -1)
 
     def parted(self, after: int) -> tuple[Cells, Cells]:
         """The cells up to one, and the others."""

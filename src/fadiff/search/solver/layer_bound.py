@@ -42,6 +42,7 @@ from fadiff.search.solver.parts import (
     Wanted,
     row_of,
 )
+from fadiff.search.solver.path import Path
 from fadiff.search.solver.place import Place
 from fadiff.search.solver.region import Line, apart, raised, support
 from fadiff.search.solver.splitting import Better, part_between, split_ends, split_sums, split_tile
@@ -287,28 +288,28 @@ class LayerBound:
         way = chain.cheapest()
         if way is None or not (value := float(way.values.min())) < enough:
             return enough, [(part, enough)]
-        alone = not self.exact and not self.places[part.place].grouped
-        if halves := (alone and split_ends(part, chain, way)) or split_sums(part, chain, way):
+        path, alone = Path(chain, way), not self.exact and not self.places[part.place].grouped
+        if halves := (alone and split_ends(part, path)) or split_sums(part, path):
             return value, [(half, value) for half in halves]
-        at = chain.extents_on(way)
-        wide = {place: cell for place, cell in at.items() if part.grid.cells[place[0]][place[1]].wide(cell)}
+        wide = {at: cell for at, cell in path.extents.items() if part.grid.cells[at[0]][at[1]].wide(cell)}
         grid = part.grid.split(wide)
         if tiles := split_tile(part, way, 2.0, enough):
-            # Of each, the cells that this walk led through would be cut next.
-            return value, [(replace(tile, grid=grid), least) for tile, least in tiles]
+            # In the part of the cheapest tile, the cells that this walk led through would be cut next.
+            *others, (cheapest, least) = tiles
+            return value, [*others, (replace(cheapest, grid=grid), least)]
         if halves := self._split_lanes(part, 2.0):
             return value, halves
-        closings, idle = chain.closings_on(way), chain.idle_on(way)
+        idle = path.idle
 
         def total(prices: Prices) -> float:
-            return chain.flows.total(closings, prices) + prices.idle * idle
+            return chain.flows.total(path.closings, prices) + prices.idle * idle
 
         terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
         energy_pj = total(self._prices(part, (1.0, 0.0), {}))
-        seen = Seen(energy_pj, terms, at)
+        seen = Seen(energy_pj, terms, path.extents)
         slack = self._time(terms) - sum(share * terms[term] for term, share in part.shares.items())
         finer = replace(part, grid=grid, cuts=())
-        extents = [[cell.low[0] for cell in row] for row in chain.cells_on(way)[:-1]]
+        extents = [[cell.low[0] for cell in row] for row in path.cells[:-1]]
         self.latest.append(extents)
         if not wide:
             self._remember(part, seen, extents, weights)

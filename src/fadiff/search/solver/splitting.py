@@ -14,9 +14,10 @@ from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.parts import Part
 
 if TYPE_CHECKING:
-    from fadiff.search.solver.chain import Chain, Way
+    from fadiff.search.solver.chain import Way
     from fadiff.search.solver.grid import Grid
     from fadiff.search.solver.parts import Seen
+    from fadiff.search.solver.path import Path
 
 Better = Sequence[tuple[Part, float]]
 """Parts that take the place of one, with what each costs at least."""
@@ -72,11 +73,11 @@ def part_between(grid: Grid, cuts: Sequence[Seen]) -> tuple[Grid, Grid] | None:
     return None
 
 
-def split_sums(part: Part, chain: Chain, way: Way) -> list[Part]:
+def split_sums(part: Part, path: Path) -> list[Part]:
     """A part in two, where all sums are finished that arrive at a memory, and where some are not, if on the cheapest
     way some are not but its tile only fits in the width of finished ones."""
-    flows, prices, cells = chain.flows, chain.prices, chain.cells_on(way)
-    for closed in chain.closings_on(way):
+    flows, prices, cells = path.chain.flows, path.chain.prices, path.cells
+    for closed in path.closings:
         if flows.unfinished(closed, prices):
             memory = flows.counts.parent("O", closed[0][1])
             wider = prices._replace(finished={**prices.finished, memory: False})
@@ -86,11 +87,11 @@ def split_sums(part: Part, chain: Chain, way: Way) -> list[Part]:
     return []
 
 
-def split_ends(part: Part, chain: Chain, way: Way) -> list[Part]:
+def split_ends(part: Part, path: Path) -> list[Part]:
     """A part of a layer on its own in two, where loops that it shares with nobody cut a dim to some extent at most and
     where they cut it to more, if the cheapest way ends the dim there although it has larger tiles, too."""
     for d in ALONE_CUTS:
-        if (end := chain.early_end(way, d)) is not None:
+        if (end := path.early_end(d)) is not None:
             low, high = part.ends[d].low[0], part.ends[d].high[0]
             halves = Cells((low,), (end,)), Cells((end + 1,), (high,))
             return [replace(part, ends=(*part.ends[:d], half, *part.ends[d + 1 :]), cuts=()) for half in halves]
