@@ -8,6 +8,7 @@ import pytest
 
 from fadiff.hardware import Axis, Machine, Memory, Vector, load_machine
 from fadiff.schedule import Group, Trips
+from fadiff.search.optimize import optimize
 from fadiff.search.solver import counts, layer_bound
 from fadiff.search.solver.closing import Closing
 from fadiff.search.solver.counts import Counts
@@ -68,6 +69,14 @@ def test_loops_that_a_layer_shares_with_nobody_may_cut_its_tiles(rows):
     assert 0.999 * min(every) < bound(layer, machine, weights) <= min(every) * (1 + 1e-9)
 
 
+def test_the_time_of_a_layer_is_found_where_it_is_not_charged_at_first():
+    """A product of attention waits for DRAM, though its bound thinks that computing takes the time."""
+    layer, machine = mac("a", "G32 N2048 K128 C2048"), load_machine("gemmini-small")
+    found = optimize(network(layer), machine, exact_factors=True, objective="energy + 500*latency").best
+    proven = LayerBound(layer, machine, (ON_ITS_OWN,), exact=True).at((1.0, 500.0), passes=100)
+    assert 0.9995 < proven / (found.energy_pj + 500 * found.cycles) <= 1 + 1e-9
+
+
 def test_a_dim_is_cut_at_one_tile_only(monkeypatch):
     layer, machine = mac("a", "N512 K1024 C4096"), load_machine("meta-proto-like-df")
     parted = bound(layer, machine, (1.0, 500.0), passes=40)
@@ -77,9 +86,9 @@ def test_a_dim_is_cut_at_one_tile_only(monkeypatch):
 
 def test_lanes_that_idle_at_the_end_of_a_dim_take_time(monkeypatch):
     layer, machine = mac("a", "N16 K37 C40"), sized(EYERISS, glb=256)
-    busy = bound(layer, machine, (1.0, 1000.0), passes=60)
+    busy = bound(layer, machine, (1.0, 1000.0), passes=70)
     monkeypatch.setattr(Counts, "_idle", lambda _, d, inner, outer: np.zeros((len(outer), len(inner))))
-    assert busy > 1.01 * bound(layer, machine, (1.0, 1000.0), passes=60)
+    assert busy > 1.008 * bound(layer, machine, (1.0, 1000.0), passes=70)
 
 
 def test_what_is_certain_to_take_the_time_is_charged_first():

@@ -70,8 +70,10 @@ SLACK_BYTES = 1e-6
 """Bytes that rounding may take from a memory."""
 LATEST = 8
 """Chains that are remembered whatever is known of their extents."""
-NEAR = 1e-3
-"""How much of a bound may be lost because time is shared out."""
+NEAR = {False: 1e-3, True: 2e-4}
+"""How much of a bound may be lost because time is shared out; less where factors divide, since walks are short then."""
+SAME_SHARE = 1e-4
+"""A share of time that changes by less than this does not change."""
 
 
 @dataclass
@@ -229,15 +231,16 @@ class LayerBound:
                 {self.binds: 1.0},
                 tuple(Cells((1 if self.cut and d in ALONE_CUTS else size[d],), (size[d],)) for d in range(8)),
             )
-            part = replace(part, shares={self._first_term(part): 1.0})
+            # Time is charged to what takes it in the schedule; what is certain to take most counts in floors alone.
+            part = replace(part, shares={self._certain_term(part): 0.0} | {self.binds: 1.0})
             floors = [Line(prices, self._floor(part, prices)) for prices in ((1.0, 0.0), (0.0, 1.0))]
             possible = floors[0].value < inf
             yield replace(part, lines=tuple(floors)) if possible else part, possible
 
-    def _first_term(self, part: Part) -> Term:
-        """What all time is charged to first: what probably takes it, if nothing else is certain to take more."""
+    def _certain_term(self, part: Part) -> Term:
+        """What is certain to take most time, whatever the mapping."""
         flows = self._flows(part)
-        floors = {term: flows.floor(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in (self.binds, *self.terms)}
+        floors = {term: flows.floor(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
         return max(floors, key=floors.__getitem__)
 
     def _within(self, grid: Grid) -> Grid:
@@ -313,15 +316,19 @@ class LayerBound:
         self.latest.append(extents)
         if not wide:
             self._remember(part, seen, extents, weights)
-        if slack * weights[1] > NEAR * value:
+        if slack * weights[1] > NEAR[self.exact] * value:
             cuts = (*part.cuts, seen)[-MOST_CUTS:]
-            shares = self._better_shares(cuts, weights, part.shares)
+            # One chain tells what takes the time; between several, shares are moved halfway.
+            same = not wide and all(cut.extents == seen.extents for cut in cuts)
+            shares = self._better_shares(cuts, weights, {} if same else part.shares)
             if wide:
                 return value, [(replace(finer, shares=shares), value)]
             if len(part.cuts) < FEW_CUTS or all(cut.extents != seen.extents for cut in part.cuts):
                 return value, [(replace(part, shares=shares, cuts=cuts), value)]
             if (grids := part_between(part.grid, cuts)) is not None:
                 return value, [(replace(part, grid=grid, shares=shares, cuts=()), value) for grid in grids]
+            if any(abs(share - part.shares.get(term, 0.0)) > SAME_SHARE for term, share in shares.items()):
+                return value, [(replace(part, shares=shares, cuts=cuts), value)]
         if wide:
             return value, [(finer, value)]
         return value, split_tile(part, way, 1.0, enough) or self._split_lanes(part, 1.0)
@@ -375,7 +382,7 @@ class LayerBound:
         return max(beside, default=0.0) + max(on_top, default=0.0)
 
     def _better_shares(self, cuts: Sequence[Seen], weights: Weights, before: Shares) -> Shares:
-        """Shares under which the cheapest of some chains costs most, halfway from those before.
+        """Shares under which the cheapest of some chains costs most, halfway from those before if there are any.
 
         .. math:: \\max_\\lambda \\min_i\\ a\\, energy_i + b \\sum_k \\lambda_k term_{ik}
         """
