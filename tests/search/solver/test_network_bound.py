@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from fadiff.cost import evaluate
 from fadiff.hardware import Memory, Vector
 from fadiff.schedule.file import read_schedule
 from fadiff.search.objective import EDP, STATED
+from fadiff.search.solver import program
 from fadiff.search.solver.lines import Lines
 from fadiff.search.solver.network_bound import Prover, prove
 from fadiff.search.solver.region import weighed
@@ -116,3 +118,19 @@ def test_a_proof_that_is_near_ends_where_half_of_its_walks_brought_little_and_no
     assert list(islice(Prover(near).run(float("inf"), near=float("inf")), 1000))[-1].least == bounds[-1].least
     further = Prover(near).run(float("inf"), near=bounds[-1].gap(near) / 2)
     assert len(list(islice(further, len(bounds) + 1))) > len(bounds)
+
+
+def test_a_program_whose_solver_does_not_end_in_time_leaves_a_bound_that_holds(monkeypatch):
+    asked: list[float] = []
+
+    def endless(*_, options, **__):
+        asked.append(options["time_limit"])
+        return SimpleNamespace(status=1)
+
+    monkeypatch.setattr(program, "linprog", endless)
+    workload, machine = NETWORKS["products"], CHIPS["flat"]
+    near = evaluate(greedy(workload, machine))
+    proven = prove(near, budget_seconds=5.0)
+    assert 0 < proven.least.edp_uj_cycles <= least_edp(workload, machine) * (1 + 1e-9)
+    assert asked
+    assert all(0 < seconds <= 5.0 for seconds in asked)

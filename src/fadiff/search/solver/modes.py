@@ -25,7 +25,7 @@ from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.search.solver.boxes import Boxes
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.place import Fused
-from fadiff.search.solver.program import Agreed, Program
+from fadiff.search.solver.program import MOST_SECONDS, Agreed, Program
 from fadiff.search.solver.rooms import LITTLE, Crowd, Rooms
 from fadiff.search.solver.sharing import Box, Tilings
 
@@ -240,9 +240,9 @@ class Modes:
         rows, columns, values = zip(*found, strict=True) if found else ((), (), ())
         return csc_array((values, (rows, columns)), shape=(len(row_of), len(self.modes)))
 
-    def agree(self, cost: Float[np.ndarray, " modes"]) -> Agreed:
+    def agree(self, cost: Float[np.ndarray, " modes"], seconds: float = MOST_SECONDS) -> Agreed:
         """The cheapest modes under which neighbours agree; `cost` is that of all runs of a layer, inf if impossible."""
-        return self._program.agree(cost)
+        return self._program.agree(cost, seconds)
 
     def shares(self, possible: Bool[np.ndarray, " modes"]) -> Float[np.ndarray, " modes"] | None:
         """How much of each layer is in each of some modes where neighbours agree as far as they can; None where it is

@@ -32,7 +32,7 @@ from fadiff.search.solver.lines import Lines
 from fadiff.search.solver.modes import Mode, Modes
 from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import Links, asked_places, places
-from fadiff.search.solver.program import Agreed
+from fadiff.search.solver.program import MOST_SECONDS, Agreed
 from fadiff.search.solver.proven import Bound, LayerLoss
 from fadiff.search.solver.region import Corner, corners
 
@@ -88,6 +88,8 @@ PHASES = (
 )
 PHASES_EXACT = (Phase(groups=True, patience=inf), Phase(groups=False, patience=inf))
 """Where factors divide, walks are short, and groups are soon looked at; else all lines are raised first."""
+FEWEST_SECONDS = 1.0
+"""A program has so much time, however late it is."""
 MOST_MODES = 12_000
 """Modes up to which boxes of trips are parted."""
 
@@ -138,6 +140,8 @@ class Prover:
         self.modes = Modes(links, possible, exact_factors=exact_factors, given=asked.given)
         self.covers = Covers(self.modes, [kind.bound for kind in self.kind_of])
         self.lines = Lines(near, objective, stress)
+        self._until = inf
+        """When the proof ends."""
         self._told: dict[Weights, Told] = {}
         self._asked: tuple[list[Mode], list[_Wanted]] | None = None
         self._repeat = np.array([layer.repeat for layer in workload.layers], dtype=np.float64)
@@ -156,7 +160,7 @@ class Prover:
         to do; where the gap is `near` enough, until half of all walks brought little.
         """
         began = clock.monotonic()
-        until = began + budget_seconds
+        self._until = until = began + budget_seconds
         own = a, b = self.lines.own
         for weights in (own, (a, 0.0), (0.0, b)):
             self.ask(weights)
@@ -206,7 +210,8 @@ class Prover:
         cost = np.empty(len(modes))
         for bound, mine, rows, number in self._wanted(modes):
             cost[mine] = bound.least(weights, rows)[number]
-        agreed = self.modes.agree(cost * self._repeat[self.modes.owner])
+        seconds = min(MOST_SECONDS, max(FEWEST_SECONDS, self._until - clock.monotonic()))
+        agreed = self.modes.agree(cost * self._repeat[self.modes.owner], seconds)
         told = Told(
             modes, agreed, self.modes.of_schedule(self.lines.near.schedule) if weights == self.lines.own else []
         )

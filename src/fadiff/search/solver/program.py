@@ -13,10 +13,17 @@ from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 from scipy.sparse import csc_array, eye_array, hstack, vstack  # pyright: ignore[reportUnknownVariableType]
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Bool, Float, Int
+
+SOLVED = 0
+"""The status of a program that is solved."""
 
 CERTAIN = 1e-6
 """Of a layer, more is in no mode than rounding could make up."""
+MOST_SECONDS = 10.0
+"""The solver has so much time at most: one program in thousands, which take less than a second, it never ends."""
 
 
 class Agreed(NamedTuple):
@@ -42,26 +49,20 @@ class Program:
         self._limits = limits
         self._sums: Any = csc_array((np.ones(len(owner)), (owner, np.arange(len(owner)))), shape=(layers, len(owner)))
 
-    def agree(self, cost: Float[np.ndarray, " modes"]) -> Agreed:
-        """The cheapest modes under which neighbours agree; `cost` is that of all runs of a layer, inf if impossible."""
+    def agree(self, cost: Float[np.ndarray, " modes"], seconds: float = MOST_SECONDS) -> Agreed:
+        """The cheapest modes under which neighbours agree; `cost` is that of all runs of a layer, inf if impossible.
+
+        Where the solver does not end in time, nothing is charged for what holds of schedules.
+        """
         possible = np.isfinite(cost)
         layers = self.layers
         scale = float(cost[possible].max())
-        equations: Any = vstack([self._sums, self._ties], format="csc")  # pyright: ignore[reportUnknownVariableType]
-        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
-            cost[possible] / scale,
-            A_eq=equations[:, possible],
-            b_eq=np.append(np.ones(layers), np.zeros(self._ties.shape[0])),
-            A_ub=self._limits[:, possible],
-            b_ub=np.zeros(self._limits.shape[0]),
-            method="highs",
-        )
+        parts = [part[:, possible] for part in (self._sums, self._ties, self._limits)]
+        solved = _solved(cost[possible] / scale, parts, seconds)
         share, reduced = np.zeros(len(cost)), cost
-        if solved.x is not None:
-            share[possible] = solved.x
-            prices = np.asarray(solved.eqlin.marginals)[layers:] * scale
-            of_limits = np.minimum(solved.ineqlin.marginals, 0) * scale
-            reduced = cost - self._ties.T @ prices - self._limits.T @ of_limits
+        if solved is not None:
+            share[possible] = solved.share
+            reduced = cost - self._ties.T @ (solved.of_ties * scale) - self._limits.T @ (solved.of_limits * scale)
         least = np.full(layers, np.inf)
         np.minimum.at(least, self._owner, reduced)
         return Agreed(share, cost, reduced, least)
@@ -72,24 +73,42 @@ class Program:
         layers = self.layers
         count = int(possible.sum())
         none = (eye_array(layers), csc_array((self._ties.shape[0], layers)), csc_array((self._limits.shape[0], layers)))
-        parts = zip((self._sums, self._ties, self._limits), none, strict=True)
-        rows: list[Any] = [hstack([part[:, possible], other]) for part, other in parts]
-        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
-            np.append(np.zeros(count), np.ones(layers)),
-            A_eq=vstack(rows[:2], format="csc"),
-            b_eq=np.append(np.ones(layers), np.zeros(self._ties.shape[0])),
-            A_ub=rows[2],
-            b_ub=np.zeros(self._limits.shape[0]),
-            method="highs",
-        )
+        rows = zip((self._sums, self._ties, self._limits), none, strict=True)
+        parts: list[Any] = [hstack([part[:, possible], other]) for part, other in rows]
+        solved = _solved(np.append(np.zeros(count), np.ones(layers)), parts, MOST_SECONDS)
         share = np.zeros(len(possible))
-        if solved.x is not None:
-            share[possible] = solved.x[:count]
-            prices = np.asarray(solved.eqlin.marginals)[layers:]
-            of_limits = np.minimum(solved.ineqlin.marginals, 0)
-            reduced = -(self._ties.T @ prices) - self._limits.T @ of_limits
+        if solved is not None:
+            share[possible] = solved.share[:count]
+            reduced = -(self._ties.T @ solved.of_ties) - self._limits.T @ solved.of_limits
             least = np.ones(layers)
             np.minimum.at(least, self._owner[possible], reduced[possible])
             if least.sum() > CERTAIN:
                 return None
         return share
+
+
+class _Solved(NamedTuple):
+    """A solution, and the prices of its rows."""
+
+    share: Float[np.ndarray, " columns"]
+    of_ties: Float[np.ndarray, " ties"]
+    of_limits: Float[np.ndarray, " limits"]
+
+
+def _solved(cost: Float[np.ndarray, " columns"], parts: Sequence[Any], seconds: float) -> _Solved | None:
+    """The cheapest shares of which some rows add up to 1, others to 0, and others to 0 at most; None where the solver
+    finds none in time."""
+    sums, ties, limits = parts
+    found: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
+        cost,
+        A_eq=vstack([sums, ties], format="csc"),
+        b_eq=np.append(np.ones(sums.shape[0]), np.zeros(ties.shape[0])),
+        A_ub=limits,
+        b_ub=np.zeros(limits.shape[0]),
+        method="highs",
+        options={"time_limit": seconds},
+    )
+    if found.status != SOLVED:
+        return None
+    of_ties = np.asarray(found.eqlin.marginals)[sums.shape[0] :]
+    return _Solved(np.asarray(found.x), of_ties, np.minimum(found.ineqlin.marginals, 0))
