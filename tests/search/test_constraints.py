@@ -13,6 +13,7 @@ from fadiff.cost import evaluate
 from fadiff.schedule.constraints import Constraints
 from fadiff.schedule.rules import violations
 from fadiff.search.driver import Incumbent
+from fadiff.search.objective import EDP
 from fadiff.search.optimize import METHODS, UNFUSED_METHODS
 from fadiff.search.restrictions import Restrictions, project
 from fadiff.search.solver.network_bound import Prover
@@ -33,8 +34,8 @@ def test_edges_and_a_factor_are_as_asked():
 
 def test_what_breaks_a_constraint_is_no_incumbent():
     asked, free = load_constraints(SLICE), greedy(CHAIN, CHIP)
-    assert Incumbent("edp").offer(free) is not None
-    assert Incumbent("edp", constraints=asked).offer(free) is None
+    assert Incumbent(EDP).offer(free) is not None
+    assert Incumbent(EDP, constraints=asked).offer(free) is None
     assert asked.broken(free) == [
         "c: K at DRAM is 3: in c DRAM has 1 of K",
         "a -> b is fused: a -> b is not fused",

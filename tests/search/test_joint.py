@@ -116,9 +116,11 @@ def test_what_there_is_no_time_for_does_not_end_the_search_and_is_told(monkeypat
     done = []
 
     class Known:
+        taught = False
+
         def __init__(self, task, settings, incumbent):
             self.task, self.groups, self.learned = SimpleNamespace(fusing=0), [], None
-            self.incumbent = SimpleNamespace(starts=())
+            self.settings, self.incumbent = settings, SimpleNamespace(starts=(), gained=(0.0, (0.0, 0.0)), began=0.0)
 
         def map(self, starts, *, polished):
             self.groups = ["some"]
