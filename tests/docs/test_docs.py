@@ -61,7 +61,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setitem(METHODS, method, recall)
     monkeypatch.setattr(import_module("fadiff.search.pareto"), "_method", lambda *given, **_: recall(*given))
     for module in ("fadiff.search.solver.network_bound", "fadiff.search.pareto"):
-        monkeypatch.setattr(import_module(module), "PROVEN_GAP", 1.0)
+        monkeypatch.setattr(import_module(module), "PROVEN_GAP", 10.0)
     return tmp_path
 
 
