@@ -6,43 +6,54 @@ With *notA* the product of the factors of a dim that are not in a set A of nodes
 
 (every combination of the others holds at most notA indices), and equal where the nodes outside A are the innermost. So
 every flow of the model has a bound that depends on one vector of extents alone. Extents stand in
-:class:`~fadiff.search.solver.grid.Cells`, all at once: arrays have one axis for every dim. Everything rounds so that
-the result is never above what it bounds.
+:class:`~fadiff.search.solver.grid.Cells`. Everything rounds so that the result is never above what it bounds.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-from math import ceil, inf, prod
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
-from fadiff.hardware import Memory
-from fadiff.schedule.nest import IMAGE_DIMS, IRRELEVANT_DIMS, PLAIN_DIMS, RELEVANT_DIMS, C, G, N, P, Q, R, S
-from fadiff.search.solver.counts import along, product_of
-from fadiff.search.solver.grid import Cells
+from fadiff.schedule.nest import IRRELEVANT_DIMS, PLAIN_DIMS, RELEVANT_DIMS, C, G, K, N, P, Q, R, S
+from fadiff.search.solver.compiled import compiled
+from fadiff.search.solver.counts import (
+    HOME,
+    INNERMOST,
+    IRRELEVANT,
+    KEEPER,
+    NOWHERE,
+    ONCE,
+    PARENT,
+    SPILLED,
+    SUMS,
+    TENSOR,
+    TENSORS,
+    TOP,
+    Facts,
+    count,
+    lanes_between,
+    lines,
+)
+from fadiff.search.solver.grid import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from jaxtyping import Int
 
-    from jaxtyping import Bool, Float
-
-    from fadiff.hardware import Machine
-    from fadiff.search.solver.counts import Counts
-    from fadiff.workload import Layer
-
-    Lattice = Float[np.ndarray, "*cells"]
-
-Flow = tuple[str, int]
-"""A tensor on its way to one of its keepers."""
-Closed = tuple[Flow, int, tuple[Cells, ...], bool]
-"""A flow that has closed: at the loops of which node, at which extents, whether it is kept over shared iterations."""
-TOP = -1
-"""The place above all nodes."""
-CLOSING_DIMS = IRRELEVANT_DIMS | {"I": tuple(sorted((*IRRELEVANT_DIMS["I"], P, Q, R, S)))}
-"""Dims whose extents decide what a flow costs that closes at them."""
-_REDUCED = list(IRRELEVANT_DIMS["O"])
+Flow = int
+"""A tensor on its way to one of its keepers, by its number in the facts of a layer."""
+W, I, O = range(3)  # noqa: E741  (the tensors' names)
+_RELEVANT_TO_W = RELEVANT_DIMS["W"]
+_RELEVANT_TO_O = RELEVANT_DIMS["O"]
+_REDUCED = IRRELEVANT_DIMS["O"]
+_PLAIN = np.array([[d in PLAIN_DIMS[tensor] for d in range(8)] for tensor in TENSORS])
+CLOSING_DIMS = (IRRELEVANT_DIMS["W"], tuple(sorted((*IRRELEVANT_DIMS["I"], P, Q, R, S))), IRRELEVANT_DIMS["O"])
+"""By tensor: dims whose extents decide what a flow costs that closes at them."""
+_CLOSES = np.array([[d in dims for d in range(8)] for dims in CLOSING_DIMS])
+UNKNOWN = -1
+"""Of what is true, 1, or not, 0: that is left open."""
 
 
 class Role(NamedTuple):
@@ -71,324 +82,407 @@ class Prices(NamedTuple):
     room: Float[np.ndarray, " nodes"]
     """Bytes for the layer's tiles in a memory."""
     role: Role
-    trips: tuple[int, ...]
+    trips: Float[np.ndarray, " 8"]
     """Shared trips over each dim at least: as often comes again what does not outlast them."""
-    tile: tuple[int, ...]
+    tile: Float[np.ndarray, " 8"]
     """The least extent of each dim in one shared iteration."""
-    keeps: bool | None = None
-    """Whether weights stay in their home over shared iterations; None where that is left open."""
-    slides: bool | None = None
-    """Whether the window of I slides along a shared loop; likewise."""
-    holds: bool | None = None
-    """Whether sums stay in their home over iterations of a channel loop; likewise."""
-    finished: Mapping[int, bool] = {}
-    """By memory: whether all sums that arrive there are finished, where that is told apart."""
+    keeps: int
+    """Whether weights stay in their home over shared iterations."""
+    finished: Int[np.ndarray, " nodes"]
+    """By memory: whether all sums that arrive there are finished."""
 
 
-class Closing:
-    """The flows of one layer on a machine, with lanes between bounds, over cells of extents."""
+Rates = Float[np.ndarray, "flows 5"]
+"""By flow: what it costs whatever the tiles, each time that it passes its keeper, *here*, and its parent, *outside*;
+how much more than outside it passes here at most; and whether it may only pass its parent once, finished."""
+FIXED, OF_HERE, OF_OUTSIDE, MOST, WHOLE = range(5)
 
-    def __init__(self, layer: Layer, machine: Machine, counts: Counts, once: Collection[str] = ()) -> None:
-        """Of `once`, tensors that pass their home once, flows that would come again cost infinitely much."""
-        self.layer = layer
-        self.once = once
-        self.machine = machine
-        self.structure = machine.structure
-        self.counts = counts
-        self.lanes = counts.lanes
-        self.between = counts.between
-        self.size = layer.dims
-        self.whole = tuple(Cells((size,), (size,)) for size in layer.dims)
-        """The one cell of the full size."""
-        self.all: list[Flow] = [(t, keeper) for t in "WIO" for keeper in self.structure.keepers(t)[1:]]
-        self._passed: dict[tuple[Flow, int, tuple[Cells, ...], tuple[int, ...]], tuple[Lattice, Lattice]] = {}
 
-    # How often.
+@compiled
+def cost(rates: Rates, flow: int, here: float, outside: float) -> float:
+    """What a flow costs that passes so often. Where what passes here is a gain, lanes make no more of what arrives."""
+    if rates[flow, WHOLE] == 1 and outside > 1:
+        return inf
+    if rates[flow, OF_HERE] < 0:
+        outside = max(outside, here / rates[flow, MOST])
+        here = outside * rates[flow, MOST]
+    return rates[flow, FIXED] + rates[flow, OF_HERE] * here + rates[flow, OF_OUTSIDE] * outside
 
-    def _passes(
-        self, flow: Flow, place: int, cells: Sequence[Cells], trips: tuple[int, ...]
-    ) -> tuple[Lattice, Lattice]:
-        """How often a tensor (or a value of a row and a column of I) passes a keeper: at all its instances, and at its
-        parent. At single cells it is remembered, since it is the same at all prices and in all places."""
-        tensor, keeper = flow
-        closing = tuple(cells[d] for d in CLOSING_DIMS[tensor])
-        key = flow, place, closing, trips
-        if (found := self._passed.get(key)) is None:
-            here, outside = self._repeats(flow, place, cells, trips)
-            for image in (0, 1) if tensor == "I" else ():
-                out, kernel = IMAGE_DIMS[image]
-                written, read = self.counts.lines(image, keeper, place, (cells[out], cells[kernel]))
-                here, outside = here * written, outside * read
-            found = np.asarray(here), np.asarray(outside)
-            if all(len(one) == 1 for one in closing):
-                self._passed[key] = found
-        return found
 
-    def _repeats(
-        self, flow: Flow, place: int, cells: Sequence[Cells], trips: Sequence[int]
-    ) -> tuple[Lattice | float, Lattice | float]:
-        """How often a tensor passes a keeper, whatever its rows and columns."""
-        tensor, keeper = flow
+# How often.
 
-        def at(memory: int) -> Lattice | float:
-            counts = [self.counts.count(d, cells[d], place, keeper, memory) for d in IRRELEVANT_DIMS[tensor]]
-            shared = [trips[d] for d in IRRELEVANT_DIMS[tensor]]
-            return product_of([np.maximum(*pair) for pair in zip(counts, shared, strict=True)])
+ORDER = (R, S, G, N, P, Q, C, K)
+"""Lattices have an axis for every dim, those of most cells last."""
 
-        return at(keeper), at(self.counts.parent(tensor, keeper))
 
-    def _returns(
-        self, tensor: str, place: int, cells: Sequence[Cells], trips: Sequence[int]
-    ) -> Bool[np.ndarray, "*cells"]:
-        """Whether loops, whatever the lanes, are certain to repeat what closes at some extents."""
-        found: Lattice | float = 1.0
-        for d in IRRELEVANT_DIMS[tensor]:
-            lanes = 1.0 if place == TOP else self.between(TOP, place)[1][d]
-            counts = np.ceil(self.size[d] / np.minimum(cells[d].highs * lanes, self.size[d]))
-            found = found * along(d, np.maximum(counts, trips[d]))
-        return np.asarray(found > 1)
+@compiled
+def size_of(shape: Int[np.ndarray, " 8"]) -> int:
+    """Cells of a lattice."""
+    found = 1
+    for d in range(8):
+        found *= shape[d]
+    return found
 
-    # What a flow costs where it ends.
 
-    def price(
-        self, flow: Flow, place: int, cells: Sequence[Cells], prices: Prices, *, kept: bool = False
-    ) -> Lattice | float:
-        """The least price of a flow whose reuse ends at extents of the cells, among the loops of node `place`.
+@compiled
+def passes(
+    at: Facts, flow: int, place: int, trips: Float[np.ndarray, " 8"], rows: Rows, row: Int[np.ndarray, " 8"]
+) -> tuple[Int[np.ndarray, " 8"], Float[np.ndarray, "cells 3"]]:
+    """How often a tensor whose reuse ends at extents of the cells, by dim those of a row, among the loops of node
+    `place`, passes a keeper: at all its instances, and at its parent; and how often loops repeat it for certain,
+    whatever the lanes. Cells of the dims that matter, in order; all others are one."""
+    tensor, keeper, parent = at.flow[flow, TENSOR], at.flow[flow, KEEPER], at.flow[flow, PARENT]
+    shape, most = np.ones(8, dtype=np.int64), rows.low.shape[2]
+    factors, image = np.ones((8, most, 3)), np.ones((2, most, most, 2))
+    for d in range(8):
+        if _CLOSES[tensor, d]:
+            shape[d] = rows.number[row[d], d]
+        for cell in range(shape[d] if IRRELEVANT[tensor, d] else 0):
+            low, high = rows.low[row[d], d, cell], rows.high[row[d], d, cell]
+            factors[d, cell, 0] = max(count(at, d, low, high, place, keeper, keeper), trips[d])
+            factors[d, cell, 1] = max(count(at, d, low, high, place, keeper, parent), trips[d])
+            above = high * (1.0 if place == TOP else lanes_between(at.high, TOP, place, d))
+            factors[d, cell, 2] = max(np.ceil(at.size[d] / min(above, at.size[d])), trips[d])
+    for i in range(2 if tensor == I else 0):
+        out, kernel = (P, R) if i == 0 else (Q, S)
+        for m in range(shape[out]):
+            rows_in = rows.low[row[out], out, m], rows.high[row[out], out, m]
+            for n in range(shape[kernel]):
+                taps_in = rows.low[row[kernel], kernel, n], rows.high[row[kernel], kernel, n]
+                image[i, m, n, 0], image[i, m, n, 1] = lines(at, i, flow, place, rows_in, taps_in)
+    found, cell = np.empty((size_of(shape), 3)), 0
+    for r in range(shape[R]):
+        for s in range(shape[S]):
+            for n in range(shape[N]):
+                for p in range(shape[P]):
+                    for q in range(shape[Q]):
+                        for c in range(shape[C]):
+                            for k in range(shape[K]):
+                                for j in range(3):
+                                    plain = factors[N, n, j] * factors[K, k, j] * factors[C, c, j]
+                                    plain *= factors[P, p, j] * factors[Q, q, j]
+                                    found[cell, j] = plain * factors[R, r, j] * factors[S, s, j]
+                                for j in range(2):
+                                    found[cell, j] *= image[0, p, r, j] * image[1, q, s, j]
+                                cell += 1
+    return shape, found
 
-        What is not kept over shared iterations comes again in each.
-        """
-        tensor, keeper = flow
-        trips = (1,) * 8 if kept else prices.trips
-        found = self._priced(flow, *self._passes(flow, place, cells, trips), prices)
-        if tensor in self.once and keeper == self.structure.home(tensor):
-            return np.where(self._returns(tensor, place, cells, trips), inf, found)
-        return found
 
-    def _priced(self, flow: Flow, here: Lattice, outside: Lattice, prices: Prices) -> Lattice | float:
-        """The price of a flow that passes its keeper, and its parent, so often."""
-        tensor, keeper = flow
-        if tensor == "O":
-            return self._sums(keeper, here, outside, prices)
-        values = prod(self.size[d] for d in PLAIN_DIMS[tensor])
-        fused = prices.role.fused_weight if tensor == "W" else prices.role.fused_input
-        stays_out = self.structure.fuses is not None and keeper <= self.structure.fuses
-        write = self._bits(tensor) * prices.write[keeper] * (1 - fused if stays_out else 1)
-        read_price = self._read_price(tensor, self.counts.parent(tensor, keeper), keeper, prices)
-        return values * (write * here + read_price * outside)
+@compiled
+def prices_of(
+    at: Facts,
+    rates: Rates,
+    flow: int,
+    place: int,
+    trips: Float[np.ndarray, " 8"],
+    rows: Rows,
+    row: Int[np.ndarray, " 8"],
+) -> tuple[Int[np.ndarray, " 8"], Float[np.ndarray, " cells"]]:
+    """The least price of a flow in each of the cells that :func:`passes` tells of."""
+    shape, often = passes(at, flow, place, trips, rows, row)
+    found = np.empty(len(often))
+    tensor = at.flow[flow, TENSOR]
+    barred = at.tensor[tensor, ONCE] == 1 and at.flow[flow, KEEPER] == at.tensor[tensor, HOME]
+    for cell in range(len(often)):
+        again = barred and often[cell, 2] > 1
+        found[cell] = inf if again else cost(rates, flow, often[cell, 0], often[cell, 1])
+    return shape, found
 
-    def _bits(self, tensor: str) -> int:
-        return self.machine.bits.W if tensor == "W" else self.machine.bits.I
 
-    def _read_price(self, tensor: str, parent: int, child: int | None, prices: Prices) -> float:
-        """Price of a value of W or I read at a keeper; the fused ones at the memory that fuses."""
-        fuses = self.structure.fuses
-        fused = prices.role.fused_weight if tensor == "W" else prices.role.fused_input
-        price = self._bits(tensor) * prices.read[parent]
-        if fuses is None or parent > fuses:
-            return price
-        if parent < fuses and child is not None and child <= fuses:
-            return (1 - fused) * price
-        return (1 - fused) * price + fused * self.machine.bits.O * prices.read[fuses]
+# What a flow costs where it ends.
 
-    def _finished(self, memory: int, values: tuple[float, float]) -> float:
-        """The first of two numbers where no lanes above a memory split sums, else the second; the less where that is
-        open."""
-        least, most = (lanes[_REDUCED].prod() for lanes in self.between(TOP, memory))
-        return values[0] if most == 1 else values[1] if least > 1 else min(values)
 
-    def _splits(self, memory: int) -> bool:
-        """Whether lanes above a memory are certain to split sums."""
-        return bool(self.between(TOP, memory)[0][_REDUCED].prod() > 1)
+@compiled
+def rates_of(at: Facts, prices: Prices) -> Rates:
+    """What all flows of a layer cost."""
+    rates, role = np.zeros((len(at.flow), 5)), prices.role
+    for flow in range(len(at.flow)):
+        tensor, keeper, parent = at.flow[flow, TENSOR], at.flow[flow, KEEPER], at.flow[flow, PARENT]
+        if tensor == O:
+            rates[flow, FIXED], rates[flow, OF_HERE], rates[flow, OF_OUTSIDE] = _sums(at, prices, flow)
+            rates[flow, MOST] = _most_parts(at, flow)
+            if prices.finished[parent] == 1 or (keeper == at.hands_over and role.copied != 0):
+                rates[flow, WHOLE] = 1
+        else:
+            fused = role.fused_weight if tensor == W else role.fused_input
+            here = at.bits[tensor] * prices.write[keeper] * (1 - fused if keeper <= at.fuses else 1.0)
+            values = _values(at, tensor)
+            rates[flow, OF_HERE] = values * here
+            rates[flow, OF_OUTSIDE] = values * _read_price(at, prices, tensor, parent, keeper)
+    return rates
 
-    def _sums(self, keeper: int, here: Lattice | float, outside: Lattice | float, prices: Prices) -> Lattice | float:
-        """The price of O between a keeper and its parent: finished outputs, unfinished sums, and sums fetched back.
 
-        Where lanes above a memory split sums, what arrives there and does not leave it is fetched back, and what comes
-        back to it from further out: what arrives is charged to the flow that brings it, and what leaves for good is
-        credited to the memory's own.
-        """
-        output, parent = self.layer.output_words, self.counts.parent("O", keeper)
-        fixed, of_here, of_outside = self._prices_of_sums(keeper, prices)
-        if self._splits(parent):
-            charged = self._charged(parent, prices)
-            fixed, of_outside = fixed + output * charged, of_outside + charged
-        if keeper != self.structure.keepers("O")[-1] and self._splits(keeper):
-            credited = self._charged(keeper, prices)
-            fixed, of_here = fixed - output * credited, of_here - credited
-            of_outside = of_outside + self._finished(parent, (credited, 0.0))
-        if prices.finished.get(parent) or (keeper == self.structure.hands_over and prices.role.copied):
-            # Only finished outputs are handed over.
-            fixed = np.where(outside > 1, np.inf, fixed)
-        if of_here < 0:
-            # Lanes make no more of what arrives at the parent.
-            most = self._most_parts(keeper)
-            arrives = np.maximum(outside, here / most)
-            return fixed + output * (of_here * (most * arrives - 1) + of_outside * (arrives - 1))
-        return fixed + output * (of_here * (here - 1) + of_outside * (outside - 1))
+@compiled
+def _values(at: Facts, tensor: int) -> float:
+    """Values of a tensor, of I those of a row and a column."""
+    found = 1.0
+    for d in range(8):
+        if _PLAIN[tensor, d]:
+            found *= at.size[d]
+    return found
 
-    def _prices_of_sums(self, keeper: int, prices: Prices) -> tuple[Lattice | float, float, float]:
-        """What O costs between a keeper and its parent if each value passes both once; and of each output, passing the
-        keeper, and the parent, once more. What is fetched back from a parent above which lanes split sums is left out.
-        """
-        keepers, fuses, bits = self.structure.keepers("O"), self.structure.fuses, self.machine.bits
-        parent, innermost = self.counts.parent("O", keeper), keeper == keepers[-1]
-        output, stored, role = self.layer.output_words, self.layer.stored_words, prices.role
-        arrives = leaves = 1.0
-        cost = 0.0
-        if fuses is not None and parent < fuses:
-            arrives = leaves = role.drained
-            if keeper > fuses:
-                leaves = role.drained + role.copied
-                cost = stored * role.copied * bits.O * prices.write[fuses]
-        sums = bits.spilled if parent == keepers[0] else bits.sums
-        done = self._finished(parent, (stored * bits.O * arrives, output * sums))
-        back = self._finished(parent, (self._price_of_return(keeper, prices), 0.0))
-        cost, of_outside = cost + prices.write[parent] * done, prices.write[parent] * sums + back
-        # Departures from the keeper; those of the innermost are counted with its updates.
-        if innermost:
-            return cost + prices.read[keeper] * bits.sums * output * (leaves - 1), 0.0, of_outside
-        done = self._finished(keeper, (stored * bits.O * leaves, output * bits.sums * leaves))
-        rest = self._finished(keeper, (1.0, leaves))
-        return cost + prices.read[keeper] * done, prices.read[keeper] * bits.sums * rest, of_outside
 
-    def _price_of_return(self, keeper: int, prices: Prices) -> float:
-        """The price of a sum that a keeper fetches back from its parent, and reads once more if it is the innermost."""
-        keepers, bits = self.structure.keepers("O"), self.machine.bits
-        parent, innermost = self.counts.parent("O", keeper), keeper == keepers[-1]
-        sums = bits.spilled if parent == keepers[0] else bits.sums
-        again = prices.write[keeper] + innermost * prices.read[keeper]
-        return float(prices.read[parent] * sums + again * bits.sums)
+@compiled
+def _read_price(at: Facts, prices: Prices, tensor: int, parent: int, child: int) -> float:
+    """Price of a value of W or I read at a keeper; the fused ones at the memory that fuses."""
+    fused = prices.role.fused_weight if tensor == W else prices.role.fused_input
+    price = at.bits[tensor] * prices.read[parent]
+    if parent > at.fuses:
+        return price
+    if parent < at.fuses and child <= at.fuses:
+        return (1 - fused) * price
+    return (1 - fused) * price + fused * at.bits[O] * prices.read[at.fuses]
 
-    def _charged(self, memory: int, prices: Prices) -> float:
-        """Of the price of a sum fetched back from a memory above which lanes split sums, so much that what leaves it
-        for one sum that arrives at its parent costs no less than nothing after the credit."""
-        keepers, most = self.structure.keepers("O"), self._most_parts(memory)
-        _, of_here, of_outside = self._prices_of_sums(memory, prices)
-        again = self._finished(self.counts.parent("O", memory), (1.0, 0.0))
-        price = self._price_of_return(keepers[keepers.index(memory) + 1], prices)
-        return price if most <= again else min(price, (most * of_here + of_outside) / (most - again))
 
-    def _most_parts(self, keeper: int) -> float:
-        """So many sums at most leave a keeper for one that arrives at its parent."""
-        return float(self.between(self.counts.parent("O", keeper), keeper)[1][_REDUCED].prod())
+@compiled
+def _reduced_lanes(lanes: Float[np.ndarray, "nodes 8"], outer: int, inner: int) -> float:
+    """Lanes between two nodes whose sums are one."""
+    found = 1.0
+    for d in _REDUCED:
+        found *= lanes_between(lanes, outer, inner, d)
+    return found
 
-    def at_macs(self, prices: Prices) -> float:
-        """What the MACs read and add, whatever the loops: each value once per step, lanes below a keeper together."""
-        total, bits = prices.fixed, self.machine.bits
-        for tensor in "WIO":
-            keeper = self.structure.keepers(tensor)[-1]
-            _, lanes = self.between(keeper, len(self.machine.nodes))
-            groups = [ceil(size / min(size, most)) for size, most in zip(self.size, lanes, strict=True)]
-            values = prod(self.size[d] for d in PLAIN_DIMS[tensor]) * prod(groups[d] for d in IRRELEVANT_DIMS[tensor])
-            for out, kernel in IMAGE_DIMS if tensor == "I" else ():
-                # Lanes over both read at least what is different, as at other keepers.
-                rows, taps, n, m = self.size[out], self.size[kernel], groups[out], groups[kernel]
-                values *= rows * taps if lanes[out] == 1 or lanes[kernel] == 1 else rows * m + taps * n - n * m
-            if tensor == "O":
-                total += values * bits.sums * (prices.read[keeper] + prices.write[keeper])
-            else:
-                total += values * self._read_price(tensor, keeper, None, prices)
-        return float(total)
 
-    def total(self, closings: Iterable[Closed], prices: Prices) -> float:
-        """What the layer costs where each of its flows closes in one cell."""
-        passing = [self.price(flow, place, cells, prices, kept=kept) for flow, place, cells, kept in closings]
-        return self.at_macs(prices) + float(sum(np.asarray(price).item() for price in passing))
+@compiled
+def _finished(at: Facts, memory: int, finished: float, split: float) -> float:
+    """The first of two numbers where no lanes above a memory split sums, else the second; the less where that is
+    open."""
+    if _reduced_lanes(at.high, TOP, memory) == 1:
+        return finished
+    return split if splits(at, memory) else min(finished, split)
 
-    def least(self, flow: Flow, prices: Prices) -> float:
-        """What a flow costs at any extents at least.
 
-        Large tiles are not always best: a box holds rows that a stride would skip. Over shared iterations a tensor is
-        kept in its home or not at all, and W only where all of it fits there.
-        """
-        tensor, keeper = flow
-        kept = keeper == self.structure.home(tensor) and (tensor != "W" or self.may_stay(prices))
-        anything = tuple(Cells((1,), (size,)) for size in self.size)
-        return np.asarray(self.price(flow, TOP, anything, prices, kept=kept)).item()
+@compiled
+def splits(at: Facts, memory: int) -> bool:
+    """Whether lanes above a memory are certain to split sums."""
+    return _reduced_lanes(at.low, TOP, memory) > 1
 
-    def may_stay(self, prices: Prices) -> bool:
-        """Whether weights can stay in their home over shared iterations: all of one fit there at once."""
-        if prices.keeps is False:
-            return False
-        home = self.structure.home("W")
-        assert home is not None
-        lanes = self.between(TOP, home)[1]
-        held = prod(ceil(prices.tile[d] / lanes[d]) for d in RELEVANT_DIMS["W"]) * self.machine.bits.W / 8
-        fuses = self.structure.fuses
-        share = 1 - prices.role.fused_weight if fuses is not None and home <= fuses else 1.0
-        return share * held <= prices.room[home] * (1 + 1e-12) + 1e-9
 
-    def floor(self, prices: Prices) -> float:
-        """The same of the whole layer."""
-        if prices.keeps and not self.may_stay(prices):
-            return inf
-        return self.at_macs(prices) + sum(self.least(flow, prices) for flow in self.all)
+@compiled
+def _sums(at: Facts, prices: Prices, flow: int) -> tuple[float, float, float]:
+    """The price of O between a keeper and its parent: finished outputs, unfinished sums, and sums fetched back.
 
-    def unfinished(self, closed: Closed, prices: Prices) -> bool:
-        """Whether some sums are certain to leave a keeper unfinished where its flow closes, in one cell."""
-        flow, place, cells, _ = closed
-        return flow[0] == "O" and float(np.max(self._passes(flow, place, cells, prices.trips)[1])) > 1
+    Where lanes above a memory split sums, what arrives there and does not leave it is fetched back, and what comes
+    back to it from further out: what arrives is charged to the flow that brings it, and what leaves for good is
+    credited to the memory's own.
+    """
+    parent, keeper = at.flow[flow, PARENT], at.flow[flow, KEEPER]
+    fixed, of_here, of_outside = _prices_of_sums(at, prices, flow)
+    if splits(at, parent):
+        charged = _charged(at, prices, flow - 1)
+        fixed, of_outside = fixed + at.outputs * charged, of_outside + charged
+    if keeper != at.tensor[O, INNERMOST] and splits(at, keeper):
+        credited = _charged(at, prices, flow)
+        fixed, of_here = fixed - at.outputs * credited, of_here - credited
+        of_outside += _finished(at, parent, credited, 0.0)
+    # Each value passes once whatever the mapping: only what passes again is charged by how often.
+    return fixed - at.outputs * (of_here + of_outside), at.outputs * of_here, at.outputs * of_outside
 
-    # Where tiles fit.
 
-    def too_large(self, memory: int, cells: Sequence[Cells], prices: Prices) -> Bool[np.ndarray, "*cells"]:
-        """Whether tiles of the cells' lower ends do not fit in a memory."""
-        low = [along(d, cells[d].lows) for d in range(8)]
-        return self._too_large(memory, low, prices, self._unfinished(memory, cells, prices))
+@compiled
+def _prices_of_sums(at: Facts, prices: Prices, flow: int) -> tuple[float, float, float]:
+    """What O costs between a keeper and its parent if each value passes both once; and of each output, passing the
+    keeper, and the parent, once more. What is fetched back from a parent above which lanes split sums is left out.
+    """
+    keeper, parent, role = at.flow[flow, KEEPER], at.flow[flow, PARENT], prices.role
+    arrives, leaves, fixed = 1.0, 1.0, 0.0
+    if parent < at.fuses:
+        arrives = leaves = role.drained
+        if keeper > at.fuses:
+            leaves = role.drained + role.copied
+            fixed = at.stored * role.copied * at.bits[O] * prices.write[at.fuses]
+    sums = _width_at(at, parent)
+    done = _finished(at, parent, at.stored * at.bits[O] * arrives, at.outputs * sums)
+    back = _finished(at, parent, _price_of_return(at, prices, flow), 0.0)
+    read, write = float(prices.read[keeper]), float(prices.write[parent])
+    fixed, of_outside = fixed + write * done, write * sums + back
+    # Departures from the keeper; those of the innermost are counted with its updates.
+    if keeper == at.tensor[O, INNERMOST]:
+        return fixed + read * float(at.bits[SUMS]) * at.outputs * (leaves - 1), 0.0, of_outside
+    done = _finished(at, keeper, at.stored * at.bits[O] * leaves, at.outputs * at.bits[SUMS] * leaves)
+    rest = _finished(at, keeper, 1.0, leaves)
+    return fixed + read * done, read * float(at.bits[SUMS]) * rest, of_outside
 
-    def _unfinished(self, memory: int, cells: Sequence[Cells], prices: Prices) -> Bool[np.ndarray, "*cells"] | bool:
-        """Whether sums are certain to arrive at a memory before they are finished: C, R or S goes on further out, and
-        the next keeper further in does not hold the whole tile meanwhile."""
-        keepers = self.structure.keepers("O")
-        if memory not in keepers[:-1]:
-            return False
-        if prices.finished.get(memory) is False:
-            return True
-        child, relevant = keepers[keepers.index(memory) + 1], list(RELEVANT_DIMS["O"])
-        most = prices.room[child] * 8 / self._least_width(child) * self.between(memory, child)[1][relevant].prod()
-        goes_on = [along(d, cells[d].highs) < self.size[d] for d in _REDUCED]
-        return reduce(np.logical_or, goes_on) & (product_of([along(d, cells[d].lows) for d in relevant]) > most + 0.5)
 
-    def _least_width(self, memory: int) -> float:
-        """Bits that a value of O takes in a memory at least: where all that arrive are finished, if they may be."""
-        bits = self.machine.bits
-        if memory == self.structure.keepers("O")[-1] or self._splits(memory):
-            return float(bits.sums)
-        return min(float(bits.sums), bits.O * self.layer.stored_words / self.layer.output_words)
+@compiled
+def _width_at(at: Facts, memory: int) -> float:
+    """Bits of a sum in a memory: of one that is spilled in the first."""
+    return at.bits[SPILLED] if memory == 0 else at.bits[SUMS]
 
-    def _too_large(
-        self,
-        memory: int,
-        low: Sequence[Lattice | float],
-        prices: Prices,
-        unfinished: Bool[np.ndarray, "*cells"] | bool = False,
-    ) -> Bool[np.ndarray, "*cells"]:
-        node, fuses, bits, role = self.machine.nodes[memory], self.structure.fuses, self.machine.bits, prices.role
-        assert isinstance(node, Memory)
-        outside = fuses is not None and memory <= fuses
-        held: Lattice | float = 0.0
-        if "W" in node.keeps:
-            share = 1 - role.fused_weight if outside else 1.0
-            held = held + share * bits.W / 8 * product_of([low[d] for d in RELEVANT_DIMS["W"]])
-        if "I" in node.keeps:
-            boxes = [
-                (low[out] - 1) * self.layer.stride[i] + (low[kernel] - 1) * self.layer.dilation[i] + 1
-                for i, (out, kernel) in enumerate(IMAGE_DIMS)
-            ]
-            share = 1 - role.fused_input if outside else 1.0
-            held = held + share * bits.I / 8 * product_of([low[G], low[N], low[C], *boxes])
-        if "O" in node.keeps:
-            width = np.where(unfinished, bits.sums, self._least_width(memory))
-            share = 1 - role.copied if memory == fuses else 1.0
-            held = held + share * width / 8 * product_of([low[d] for d in RELEVANT_DIMS["O"]])
-        return np.asarray(held > prices.room[memory] * (1 + 1e-12) + 1e-9)
 
-    def fitting(self, memory: int, cells: Sequence[Cells], prices: Prices) -> list[Cells]:
-        """The cells of each dim that fit in a memory as far as one dim alone decides: the first ones, at least one."""
-        kept = list(cells)
+@compiled
+def _price_of_return(at: Facts, prices: Prices, flow: int) -> float:
+    """The price of a sum that a keeper fetches back from its parent, and reads once more if it is the innermost."""
+    keeper, parent = at.flow[flow, KEEPER], at.flow[flow, PARENT]
+    again = prices.write[keeper] + (prices.read[keeper] if keeper == at.tensor[O, INNERMOST] else 0.0)
+    return prices.read[parent] * _width_at(at, parent) + again * at.bits[SUMS]
+
+
+@compiled
+def _charged(at: Facts, prices: Prices, flow: int) -> float:
+    """Of the price of a sum fetched back from a keeper above which lanes split sums, so much that what leaves it
+    for one sum that arrives at its parent costs no less than nothing after the credit."""
+    most = _most_parts(at, flow)
+    _, of_here, of_outside = _prices_of_sums(at, prices, flow)
+    again = _finished(at, at.flow[flow, PARENT], 1.0, 0.0)
+    price = _price_of_return(at, prices, flow + 1)
+    return price if most <= again else min(price, (most * of_here + of_outside) / (most - again))
+
+
+@compiled
+def _most_parts(at: Facts, flow: int) -> float:
+    """So many sums at most leave a keeper for one that arrives at its parent."""
+    return _reduced_lanes(at.high, at.flow[flow, PARENT], at.flow[flow, KEEPER])
+
+
+@compiled
+def at_macs(at: Facts, prices: Prices) -> float:
+    """What the MACs read and add, whatever the loops: each value once per step, lanes below a keeper together."""
+    total, nodes = prices.fixed, at.high.shape[0]
+    for tensor in range(3):
+        keeper, values, groups = at.tensor[tensor, INNERMOST], _values(at, tensor), np.ones(8)
         for d in range(8):
-            if len(cells[d]) > 1:
-                low = [cells[d].lows if d == other else cells[other].low[0] for other in range(8)]
-                full = np.broadcast_to(self._too_large(memory, low, prices), len(cells[d]))
-                kept[d] = cells[d].first(max(1, int((~full).sum())))
-        return kept
+            groups[d] = np.ceil(at.size[d] / min(at.size[d], lanes_between(at.high, keeper, nodes, d)))
+            if IRRELEVANT[tensor, d]:
+                values *= groups[d]
+        for image in range(2 if tensor == I else 0):
+            # Lanes over both read at least what is different, as at other keepers.
+            out, kernel = (P, R) if image == 0 else (Q, S)
+            rows, taps, n, m = at.size[out], at.size[kernel], groups[out], groups[kernel]
+            alone = (
+                lanes_between(at.high, keeper, nodes, out) == 1 or lanes_between(at.high, keeper, nodes, kernel) == 1
+            )
+            values *= rows * taps if alone else rows * m + taps * n - n * m
+        if tensor == O:
+            total += values * at.bits[SUMS] * (prices.read[keeper] + prices.write[keeper])
+        else:
+            total += values * _read_price(at, prices, tensor, keeper, nodes)
+    return total
+
+
+@compiled
+def least_of(at: Facts, prices: Prices, rates: Rates) -> Float[np.ndarray, " flows"]:
+    """What each flow costs at any extents at least.
+
+    Large tiles are not always best: a box holds rows that a stride would skip. Over shared iterations a tensor is
+    kept in its home or not at all, and W only where all of it fits there.
+    """
+    found, may_keep = np.empty(len(at.flow)), may_stay(at, prices)
+    anything = Rows(np.ones((1, 8, 1)), np.ones((1, 8, 1)), np.ones((1, 8), dtype=np.int64))
+    row, once = np.zeros(8, dtype=np.int64), np.ones(8)
+    for d in range(8):
+        anything.high[0, d, 0] = at.size[d]
+    for flow in range(len(found)):
+        tensor = at.flow[flow, TENSOR]
+        kept = at.flow[flow, KEEPER] == at.tensor[tensor, HOME] and (tensor != W or may_keep)
+        found[flow] = prices_of(at, rates, flow, TOP, once if kept else prices.trips, anything, row)[1][0]
+    return found
+
+
+@compiled
+def may_stay(at: Facts, prices: Prices) -> bool:
+    """Whether weights can stay in their home over shared iterations: all of one fit there at once."""
+    home = at.tensor[W, HOME]
+    if prices.keeps == 0 or home == NOWHERE:
+        return False
+    held = at.bits[W] / 8
+    for d in _RELEVANT_TO_W:
+        held *= np.ceil(prices.tile[d] / lanes_between(at.high, TOP, home, d))
+    share = 1 - prices.role.fused_weight if home <= at.fuses else 1.0
+    return share * held <= prices.room[home] * (1 + 1e-12) + 1e-9
+
+
+@compiled
+def floor(at: Facts, prices: Prices) -> float:
+    """What a layer costs at any extents at least."""
+    if prices.keeps == 1 and not may_stay(at, prices):
+        return inf
+    found = at_macs(at, prices)
+    for least in least_of(at, prices, rates_of(at, prices)):
+        found += least
+    return found
+
+
+@compiled
+def total(at: Facts, prices: Prices, often: Float[np.ndarray, "flows 2"]) -> float:
+    """What a layer costs where each of its flows passes its keeper and its parent so often."""
+    found, rates = at_macs(at, prices), rates_of(at, prices)
+    for flow in range(len(often)):
+        found += cost(rates, flow, often[flow, 0], often[flow, 1])
+    return found
+
+
+# Where tiles fit.
+
+
+class Widths(NamedTuple):
+    """What decides whether tiles fit in a memory."""
+
+    weight: float
+    """Bytes of a value of each tensor; of O at its least."""
+    input: float
+    output: float
+    wide: float
+    """Bytes of a value of O where sums arrive unfinished."""
+    unfinished: int
+    """Whether they do."""
+    most: float
+    """Values of O that the next keeper further in can hold: of larger tiles, sums arrive unfinished if they go on."""
+    room: float
+
+
+@compiled
+def widths(at: Facts, prices: Prices, memory: int) -> Widths:
+    """What decides whether tiles fit in a memory at some prices."""
+    role, outside = prices.role, memory <= at.fuses
+    weight = (1 - role.fused_weight if outside else 1.0) * at.bits[W] / 8 if at.keeps[W, memory] else 0.0
+    data = (1 - role.fused_input if outside else 1.0) * at.bits[I] / 8 if at.keeps[I, memory] else 0.0
+    share = (1 - role.copied if memory == at.fuses else 1.0) / 8 if at.keeps[O, memory] else 0.0
+    unfinished, most = 0, inf
+    if at.keeps[O, memory] and memory != at.tensor[O, INNERMOST]:
+        unfinished = 1 if prices.finished[memory] == 0 else UNKNOWN
+        child = memory + 1
+        while not at.keeps[O, child]:
+            child += 1
+        most = prices.room[child] * 8 / _least_width(at, child)
+        for d in _RELEVANT_TO_O:
+            most *= lanes_between(at.high, memory, child, d)
+    width = share * _least_width(at, memory)
+    room = prices.room[memory] * (1 + 1e-12) + 1e-9
+    return Widths(weight, data, width, share * at.bits[SUMS], unfinished, most + 0.5, room)
+
+
+@compiled
+def _least_width(at: Facts, memory: int) -> float:
+    """Bits that a value of O takes in a memory at least: where all that arrive are finished, if they may be."""
+    if memory == at.tensor[O, INNERMOST] or splits(at, memory):
+        return at.bits[SUMS]
+    return min(at.bits[SUMS], at.bits[O] * at.stored / at.outputs)
+
+
+@compiled
+def held(at: Facts, width: Widths, low: Float[np.ndarray, " 8"], wide: float) -> float:
+    """Bytes of tiles with some extents, a value of O of some width."""
+    rows = (low[P] - 1) * at.image[0, 0] + (low[R] - 1) * at.image[0, 1] + 1
+    cols = (low[Q] - 1) * at.image[1, 0] + (low[S] - 1) * at.image[1, 1] + 1
+    weights = width.weight * low[G] * low[K] * low[C] * low[R] * low[S]
+    return weights + width.input * low[G] * low[N] * low[C] * rows * cols + wide * _tile(low)
+
+
+@compiled
+def _tile(low: Float[np.ndarray, " 8"]) -> float:
+    return low[G] * low[N] * low[K] * low[P] * low[Q]
+
+
+@compiled
+def too_large(at: Facts, width: Widths, low: Float[np.ndarray, " 8"], high: Float[np.ndarray, " 8"]) -> bool:
+    """Whether tiles of the lower ends of one cell do not fit in a memory.
+
+    Sums are certain to arrive there before they are finished where C, R or S goes on further out, and the next keeper
+    further in does not hold the whole tile meanwhile.
+    """
+    unfinished = width.unfinished == 1
+    if width.unfinished == UNKNOWN and _tile(low) > width.most:
+        for d in _REDUCED:
+            unfinished = unfinished or high[d] < at.size[d]
+    return held(at, width, low, width.wide if unfinished else width.output) > width.room

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fadiff.search.space import divisors
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,26 @@ class Cells:
 ONE = Cells((1,), (1,))
 
 
-def doubling(size: int) -> Cells:
-    """Intervals that double: 1, 2 to 3, 4 to 7, ..., and the size on its own.
+WIDER = 4
+"""First intervals are so many times as wide as those before: a walk through few cells takes little time."""
 
-    >>> doubling(12)
-    Cells(low=(1, 2, 4, 8, 12), high=(1, 3, 7, 11, 12))
+
+def widening(size: int) -> Cells:
+    """Intervals that widen: 1 to 3, 4 to 15, 16 to 63, ..., and the size on its own.
+
+    >>> widening(12)
+    Cells(low=(1, 4, 12), high=(3, 11, 12))
     """
-    low = [2**i for i in range(size.bit_length()) if 2**i < size] + [size]
+    low = [WIDER**i for i in range(size.bit_length()) if WIDER**i < size] + [size]
     return Cells(tuple(low), (*(next_ - 1 for next_ in low[1:]), size))
+
+
+class Rows(NamedTuple):
+    """Cells of extents in rows: by row and dim, their ends and how many there are."""
+
+    low: Float[np.ndarray, "rows 8 cells"]
+    high: Float[np.ndarray, "rows 8 cells"]
+    number: Int[np.ndarray, "rows 8"]
 
 
 @dataclass(frozen=True)
@@ -109,6 +121,16 @@ class Grid:
     """By node and dim: the cells of the extents above the node."""
 
     cells: tuple[tuple[Cells, ...], ...]
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The same as arrays."""
+        number = np.array([[len(cells) for cells in row] for row in self.cells])
+        low, high = np.ones((2, len(self.cells), 8, number.max()))
+        for node, row in enumerate(self.cells):
+            for d, cells in enumerate(row):
+                low[node, d, : len(cells)], high[node, d, : len(cells)] = cells.lows, cells.highs
+        return Rows(low, high, number)
 
     def split(self, chosen: Mapping[tuple[int, int], int]) -> Grid:
         """The grid with one cell of some nodes and dims cut in two."""
@@ -131,5 +153,5 @@ def divisors_of(size: int) -> Cells:
 
 
 def first_grid(size: Sequence[int], nodes: int, *, exact: bool) -> Grid:
-    """The same cells at all nodes: intervals that double, or where factors must divide, the divisors."""
-    return Grid((tuple(divisors_of(extent) if exact else doubling(extent) for extent in size),) * nodes)
+    """The same cells at all nodes: intervals that widen, or where factors must divide, the divisors."""
+    return Grid((tuple(divisors_of(extent) if exact else widening(extent) for extent in size),) * nodes)

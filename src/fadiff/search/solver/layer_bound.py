@@ -23,11 +23,12 @@ from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 
 from fadiff.hardware import Axis, Memory
 from fadiff.hardware.machine import VECTOR
-from fadiff.search.solver.chain import ALONE_CUTS, Chain
-from fadiff.search.solver.closing import Closing, Prices
-from fadiff.search.solver.counts import Counts
+from fadiff.search.solver.chain import Options, program
+from fadiff.search.solver.closing import UNKNOWN, Prices, floor, may_stay
+from fadiff.search.solver.counts import Facts, facts
 from fadiff.search.solver.grid import Cells, Grid, first_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
+from fadiff.search.solver.loops import ALONE_CUTS, Trips, any_trips, asked_trips
 from fadiff.search.solver.parts import (
     COMPUTING,
     VECTORS,
@@ -42,10 +43,11 @@ from fadiff.search.solver.parts import (
     Wanted,
     row_of,
 )
-from fadiff.search.solver.path import Path
+from fadiff.search.solver.path import Path, cheapest_path
 from fadiff.search.solver.place import Place
 from fadiff.search.solver.region import Line, apart, raised, support
 from fadiff.search.solver.splitting import Better, part_between, split_ends, split_sums, split_tile
+from fadiff.search.solver.walk import Tiles
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -64,8 +66,8 @@ FEW_CUTS = 4
 """Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
 WIDE_LANES = 8.0
 """Lanes of a dim are walked through at once where they differ by so much at most: one walk tells of many boxes."""
-MOST_CLOSINGS = 256
-"""Boxes of lanes of which it is remembered how often flows pass."""
+MOST_FACTS = 256
+"""Boxes of lanes of which facts are remembered."""
 SLACK_BYTES = 1e-6
 """Bytes that rounding may take from a memory."""
 LATEST = 8
@@ -98,8 +100,8 @@ class LayerBound:
     latest: deque[Extents] = field(default_factory=partial(deque["Extents"], maxlen=LATEST))
     """The least extents on the chains that were found last."""
     _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
-    _closings: dict[tuple[bytes, tuple[float, ...]], Closing] = field(
-        default_factory=dict[tuple[bytes, tuple[float, ...]], Closing]
+    _facts: dict[tuple[bytes, tuple[float, ...]], Facts] = field(
+        default_factory=dict[tuple[bytes, tuple[float, ...]], Facts]
     )
     """Of lanes, and the least extents at which tiles may end."""
 
@@ -173,9 +175,7 @@ class LayerBound:
         prices = self._prices(part, (1.0, 0.0), part.shares)
         if prices.room.min() < -SLACK_BYTES or not self._meets(part):
             return True
-        self.passes += 1
-        way = self._chain(part, prices).cheapest()
-        return way is None or float(way.values.min()) == inf
+        return self._cheapest(part, prices).cost == inf
 
     def lift(self, weights: Weights, wanted: Wanted, enough: float, passes: int) -> bool:
         """Look at mappings with tiles of interest until none costs less than enough, or for so many walks; whether
@@ -239,8 +239,8 @@ class LayerBound:
 
     def _certain_term(self, part: Part) -> Term:
         """What is certain to take most time, whatever the mapping."""
-        flows = self._flows(part)
-        floors = {term: flows.floor(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
+        at = self._at(part)
+        floors = {term: floor(at, self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
         return max(floors, key=floors.__getitem__)
 
     def _within(self, grid: Grid) -> Grid:
@@ -258,23 +258,21 @@ class LayerBound:
                 found[node, d] = grid.cells[node][d].within(least, most)
         return grid.replaced(found)
 
-    def _flows(self, part: Part) -> Closing:
+    def _at(self, part: Part) -> Facts:
         # A dim is cut where it ends, or where the tile of a shared iteration does.
         ends = (inf,) * 8 if self.exact else tuple(cell.low[0] for cell in self._ends(part))
         key = part.lanes.key, ends
-        if key not in self._closings:
-            if len(self._closings) >= MOST_CLOSINGS:
-                self._closings.clear()
-            counts = Counts(self.layer, self.machine, part.lanes, ends)
+        if key not in self._facts:
+            if len(self._facts) >= MOST_FACTS:
+                self._facts.clear()
             once = () if self.asked is None else self.asked.once
-            self._closings[key] = Closing(self.layer, self.machine, counts, once)
-        return self._closings[key]
+            self._facts[key] = facts(self.layer, self.machine, part.lanes, ends, once)
+        return self._facts[key]
 
     def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""
-        flows = self._flows(part)
         terms = {COMPUTING, self.binds, VECTORS if self._vector_cycles else COMPUTING, *part.shares}
-        return max(flows.floor(self._prices(part, weights, {term: 1.0})) for term in terms)
+        return max(floor(self._at(part), self._prices(part, weights, {term: 1.0})) for term in terms)
 
     def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Better]:
         """A bound of a part, and the parts to look at in its place, with what is known of each: none where it cannot be
@@ -282,40 +280,31 @@ class LayerBound:
         if halves := self._split_lanes(part, WIDE_LANES):
             return 0.0, halves
         prices = self._prices(part, weights, part.shares)
-        if prices.room.min() < -SLACK_BYTES or (prices.keeps and not self._flows(part).may_stay(prices)):
+        if prices.room.min() < -SLACK_BYTES or (prices.keeps == 1 and not may_stay(self._at(part), prices)):
             return inf, ()
         if not self._meets(part):
             return inf, ()
-        self.passes += 1
-        chain = self._chain(part, prices, enough)
-        way = chain.cheapest()
-        if way is None or not (value := float(way.values.min())) < enough:
+        path = self._cheapest(part, prices, enough)
+        if not (value := path.cost) < enough:
             return enough, [(part, enough)]
-        path, alone = Path(chain, way), not self.exact and not self.places[part.place].grouped
+        alone = not self.exact and not self.places[part.place].grouped
         if halves := (alone and split_ends(part, path)) or split_sums(part, path):
             return value, [(half, value) for half in halves]
         wide = {at: cell for at, cell in path.extents.items() if part.grid.cells[at[0]][at[1]].wide(cell)}
         grid = part.grid.split(wide)
-        if tiles := split_tile(part, way, 2.0, enough):
+        if tiles := split_tile(part, path, 2.0, enough):
             # In the part of the cheapest tile, the cells that this walk led through would be cut next.
             *others, (cheapest, least) = tiles
             return value, [*others, (replace(cheapest, grid=grid), least)]
         if halves := self._split_lanes(part, 2.0):
             return value, halves
-        idle = path.idle
-
-        def total(prices: Prices) -> float:
-            return chain.flows.total(path.closings, prices) + prices.idle * idle
-
-        terms = {term: total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
-        energy_pj = total(self._prices(part, (1.0, 0.0), {}))
-        seen = Seen(energy_pj, terms, path.extents)
+        terms = {term: path.total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
+        seen = Seen(path.total(self._prices(part, (1.0, 0.0), {})), terms, path.extents)
         slack = self._time(terms) - sum(share * terms[term] for term, share in part.shares.items())
         finer = replace(part, grid=grid, cuts=())
-        extents = [[cell.low[0] for cell in row] for row in path.cells[:-1]]
-        self.latest.append(extents)
+        self.latest.append(path.least)
         if not wide:
-            self._remember(part, seen, extents, weights)
+            self._remember(part, seen, path.least, weights)
         if slack * weights[1] > NEAR[self.exact] * value:
             cuts = (*part.cuts, seen)[-MOST_CUTS:]
             # One chain tells what takes the time; between several, shares are moved halfway.
@@ -331,16 +320,40 @@ class LayerBound:
                 return value, [(replace(part, shares=shares, cuts=cuts), value)]
         if wide:
             return value, [(finer, value)]
-        return value, split_tile(part, way, 1.0, enough) or self._split_lanes(part, 1.0)
+        return value, split_tile(part, path, 1.0, enough) or self._split_lanes(part, 1.0)
 
     def _meets(self, part: Part) -> bool:
         """Whether the extents of a part's grid make tiles that are in it."""
         return all(cells.meets(at) for cells, at in zip(part.grid.cells[0], part.tile, strict=True))
 
-    def _chain(self, part: Part, prices: Prices, enough: float = inf) -> Chain:
+    def _cheapest(self, part: Part, prices: Prices, enough: float = inf) -> Path:
+        """The cheapest way through the extents of a part."""
+        self.passes += 1
+        place = self.places[part.place]
+        ranks = () if self.asked is None else self.asked.ranks
+        options = Options(self.machine.structure, self._running, ranks, place.keeps, place.slides, place.holds)
+        low, high, most = np.array(
+            [
+                [cell.low[0] for cell in part.tile],
+                [cell.high[0] for cell in part.tile],
+                [cell.high[0] for cell in self._ends(part)],
+            ],
+            dtype=np.float64,
+        )
+        tiles = Tiles(low, high, most)
+        return cheapest_path(self._at(part), prices, program(options), part.grid, tiles, self._trips(part), enough)
+
+    @cached_property
+    def _running(self) -> tuple[int, ...]:
+        return tuple(d for d, size in enumerate(self.layer.dims) if size > 1)
+
+    def _trips(self, part: Part) -> Trips:
+        """From how many to how many trips of the memories' loops are asked for."""
+        structure = self.machine.structure
+        if self.asked is None:
+            return any_trips(self.layer.dims, structure)
         grouped = self.places[part.place].grouped
-        most = tuple(cell.high[0] for cell in self._ends(part))
-        return Chain(self._flows(part), part.grid, prices, part.tile, most, enough, self.asked, grouped=grouped)
+        return asked_trips(self.layer.dims, structure, self.asked, part.tile, part.grid.cells[0], grouped)
 
     def _ends(self, part: Part) -> Tile:
         """The extents at which tiles end."""
@@ -416,7 +429,8 @@ class LayerBound:
         in_use = {
             i: min(node.size, prod(lanes.high[i])) for i, node in enumerate(machine.nodes) if isinstance(node, Axis)
         }
-        fewest = float(self._flows(part).counts.fewest_steps.prod())
+        size = np.array(layer.dims)
+        fewest = float(np.ceil(size / np.minimum(size, lanes.high.prod(axis=0))).prod())
         steps = max(fewest, ceil(prod(layer.dims) / prod(in_use.values())))
         read, write = np.zeros((2, len(machine.nodes)))
         room = np.full(len(machine.nodes), inf)
@@ -454,13 +468,17 @@ class LayerBound:
             write=write,
             room=room,
             role=place.role,
-            trips=tuple(ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)),
-            tile=tuple(cell.low[0] for cell in part.tile),
-            keeps=place.keeps,
-            slides=place.slides,
-            holds=place.holds,
-            finished=dict(part.finished),
+            trips=np.array(
+                [ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)], dtype=np.float64
+            ),
+            tile=np.array([cell.low[0] for cell in part.tile], dtype=np.float64),
+            keeps=_known(place.keeps),
+            finished=part.finished_at(len(machine.nodes)),
         )
+
+
+def _known(true: bool | None) -> int:
+    return UNKNOWN if true is None else int(true)
 
 
 def binding_term(near: Evaluation, number: int) -> Term:

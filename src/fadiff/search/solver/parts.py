@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from fadiff.search.solver.closing import UNKNOWN
 from fadiff.search.solver.counts import Lanes
 from fadiff.search.solver.decode import Extents
 from fadiff.search.solver.grid import Cells, Grid
 from fadiff.search.solver.region import Line
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool
+    from jaxtyping import Bool, Int
 
 Term = tuple[int, str]
 """A term of the time: a memory (its node) and which of its accesses; computing, and the vector unit, are of none."""
@@ -79,6 +80,13 @@ class Part:
     """Whether what it costs before anything is known of its tiles is in its bound."""
     settled: bool = False
     """Whether it cannot be improved at the prices it was last looked at."""
+
+    def finished_at(self, nodes: int) -> Int[np.ndarray, " nodes"]:
+        """By node: whether all sums that arrive there are finished."""
+        found = np.full(nodes, UNKNOWN)
+        for memory, finished in self.finished:
+            found[memory] = finished
+        return found
 
 
 def row_of(wanted: Wanted) -> list[int]:

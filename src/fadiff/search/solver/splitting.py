@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.search.solver.chain import ALONE_CUTS
 from fadiff.search.solver.grid import Cells
+from fadiff.search.solver.loops import ALONE_CUTS
 from fadiff.search.solver.parts import Part
 
 if TYPE_CHECKING:
-    from fadiff.search.solver.chain import Way
     from fadiff.search.solver.grid import Grid
     from fadiff.search.solver.parts import Seen
     from fadiff.search.solver.path import Path
@@ -23,17 +22,17 @@ Better = Sequence[tuple[Part, float]]
 """Parts that take the place of one, with what each costs at least."""
 
 
-def split_tile(part: Part, way: Way, wider: float, enough: float) -> Better:
+def split_tile(part: Part, path: Path, wider: float, enough: float) -> Better:
     """A part without the cheapest tile, that tile's own part, and what each costs; none where the tile is known well.
 
     Tiles are the extents at which ways end, so what the cheapest way to each cell costs is known, as far as ways were
     followed. Where a cell is all there is, it is cut in two.
     """
     ratios = [cell.high[0] / cell.low[0] for cell in part.tile]
-    least, found = np.minimum(way.values, enough), list[tuple[Part, float]]()
+    least, found = np.minimum(path.values, enough), list[tuple[Part, float]]()
     at, tile = np.unravel_index(int(least.argmin()), least.shape), list(part.tile)
     for d in sorted(range(8), key=lambda d: -ratios[d]):
-        cells, here = way.cells[d], int(at[d])
+        cells, here = path.tiles[d], int(at[d])
         if ratios[d] <= wider or len(cells) == 1:
             continue
         low, high = tile[d].low[0], tile[d].high[0]
@@ -76,15 +75,11 @@ def part_between(grid: Grid, cuts: Sequence[Seen]) -> tuple[Grid, Grid] | None:
 def split_sums(part: Part, path: Path) -> list[Part]:
     """A part in two, where all sums are finished that arrive at a memory, and where some are not, if on the cheapest
     way some are not but its tile only fits in the width of finished ones."""
-    flows, prices, cells = path.chain.flows, path.chain.prices, path.cells
-    for closed in path.closings:
-        if flows.unfinished(closed, prices):
-            memory = flows.counts.parent("O", closed[0][1])
-            wider = prices._replace(finished={**prices.finished, memory: False})
-            if memory > 0 and memory not in prices.finished and flows.too_large(memory, cells[memory], wider).all():
-                told = [(*part.finished, (memory, finished)) for finished in (True, False)]
-                return [replace(part, finished=finished, cuts=()) for finished in told]
-    return []
+    memory = path.squeezed()
+    if memory is None:
+        return []
+    told = [(*part.finished, (memory, finished)) for finished in (True, False)]
+    return [replace(part, finished=finished, cuts=()) for finished in told]
 
 
 def split_ends(part: Part, path: Path) -> list[Part]:

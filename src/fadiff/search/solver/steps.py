@@ -1,88 +1,52 @@
-"""From which cells of extents a loop, or lanes, lead to which."""
+"""From which cells of extents a loop, or lanes, lead to which: all of one cell, from `low` to `high`, at once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+from fadiff.search.solver.compiled import compiled
 
-    from fadiff.search.solver.grid import Cells
+if TYPE_CHECKING:
+    Ends = tuple[float, float]
 
 MOST_FACTORS = 16
 """Factors tried between two cells; where more could fit, one is taken to."""
 
 
-class Runs(NamedTuple):
-    """Steps by cell: so many of the first cells may come before it, and some later ones."""
-
-    longest: int
-    """The most first cells that may come before one."""
-    last: list[int]
-    """By cell: the last of the first ones; where none may have company, the only one that may come before."""
-    none: list[int]
-    """Cells before which nothing may come, but for later ones."""
-    later: list[tuple[int, int]]
-    """Cells, and others that may come before them."""
+@compiled
+def stays(inner: Ends, outer: Ends) -> bool:
+    """Whether two cells share an extent."""
+    return inner[0] <= outer[1] and inner[1] >= outer[0]
 
 
-@dataclass(frozen=True)
-class Steps:
-    """From which cells of a dim extents may grow to which."""
-
-    allowed: Bool[np.ndarray, "cells before"]
-
-    @cached_property
-    def runs(self) -> Runs:
-        """The same as runs of cells."""
-        have = self.allowed.shape[1]
-        before = [np.flatnonzero(row).tolist() for row in self.allowed]
-        ahead = [have if row.all() else int(row.argmin()) for row in self.allowed]
-        longest = max(ahead)
-        if longest > 1:
-            last = [max(0, n - 1) for n in ahead]
-            none = [cell for cell, n in enumerate(ahead) if n == 0]
-            later = [(cell, i) for cell, n in enumerate(ahead) for i in before[cell][n:]]
-        else:
-            last = [some[0] if some else 0 for some in before]
-            none = [cell for cell, some in enumerate(before) if not some]
-            later = [(cell, i) for cell, some in enumerate(before) for i in some[1:]]
-        return Runs(longest, last, none, later)
+@compiled
+def loops(inner: Ends, outer: Ends, end: float) -> bool:
+    """Whether a loop leads from one cell to another: some multiple of an extent in the one lies in the other, or an
+    end."""
+    if inner[0] > outer[1]:
+        return False
+    least, most = max(1.0, np.ceil(outer[0] / inner[1])), np.floor(outer[1] / inner[0])
+    far = most - np.ceil(outer[0] / inner[1]) >= MOST_FACTORS and most >= 1
+    return outer[1] >= end or far or _multiplied(inner, outer, least, most)
 
 
-@cache
-def same_steps(inner: Cells, outer: Cells) -> Steps:
-    """Which cells share an extent."""
-    return Steps((inner.lows <= outer.highs[:, None]) & (inner.highs >= outer.lows[:, None]))
+@compiled
+def spreads(inner: Ends, outer: Ends, end: float, fewest: float, most: float) -> bool:
+    """Whether from so many to so many lanes lead from a cell below an axis to one above it; at an end lanes may be cut
+    short."""
+    ended = outer[1] >= end and inner[1] * most >= max(outer[0], end) and inner[0] * (fewest - 1) < outer[1]
+    if ended and inner[0] <= outer[1]:
+        return True
+    least, last = np.ceil(outer[0] / inner[1]), np.floor(outer[1] / inner[0])
+    return _multiplied(inner, outer, max(fewest, least), min(most, last))
 
 
-@cache
-def loop_steps(inner: Cells, outer: Cells, end: float) -> Steps:
-    """From which cells a loop leads to which: some multiple of an extent in the one lies in the other, or an end."""
-    low, high = outer.lows[:, None], outer.highs[:, None]
-    least, most = np.ceil(low / inner.highs), np.floor(high / inner.lows)
-    found = (high >= end) | ((most - least >= MOST_FACTORS) & (most >= 1))
-    factor = np.maximum(1, least + np.arange(MOST_FACTORS)[:, None, None])
-    found |= ((factor <= most) & _divided_overlap(inner, low, high, factor)).any(axis=0)
-    return Steps(found & (inner.lows <= high))
-
-
-@cache
-def lane_steps(inner: Cells, outer: Cells, end: float, fewest: int, most: int) -> Steps:
-    """From which cells below an axis its lanes lead to which above it; at an end lanes may be cut short."""
-    low, high = outer.lows[:, None], outer.highs[:, None]
-    found = (high >= end) & (inner.highs * most >= np.maximum(low, end)) & (inner.lows * (fewest - 1) < high)
-    found &= inner.lows <= high
-    lanes = np.arange(fewest, most + 1, dtype=np.float64)[:, None, None]
-    return Steps(found | _divided_overlap(inner, low, high, lanes).any(axis=0))
-
-
-def _divided_overlap(
-    inner: Cells, low: Float[np.ndarray, "outer 1"], high: Float[np.ndarray, "outer 1"], factor: np.ndarray
-) -> Bool[np.ndarray, "factors outer inner"]:
-    """Whether some extent of the inner cell, times each factor, lies between two ends."""
-    return np.maximum(np.ceil(low / factor), inner.lows) <= np.minimum(np.floor(high / factor), inner.highs)
+@compiled
+def _multiplied(inner: Ends, outer: Ends, least: float, most: float) -> bool:
+    """Whether some extent of the inner cell, times one of some factors, lies in the outer one."""
+    for factor in range(int(least), int(most) + 1):
+        if max(np.ceil(outer[0] / factor), inner[0]) <= min(np.floor(outer[1] / factor), inner[1]):
+            return True
+    return False
