@@ -1,7 +1,8 @@
 """The bound of a layer: the optimum of tiny layers, and never raised by a better machine."""
 
 from dataclasses import replace
-from math import inf
+from itertools import product
+from math import ceil, inf
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ import pytest
 from fadiff.hardware import Axis, Machine, Memory, Vector, load_machine
 from fadiff.schedule import Group, Trips
 from fadiff.search.optimize import optimize
-from fadiff.search.solver import counts, layer_bound
-from fadiff.search.solver.closing import Closing
-from fadiff.search.solver.counts import Counts
+from fadiff.search.solver import layer_bound
+from fadiff.search.solver.closing import ALONE, UNKNOWN, Prices, too_large, widths
+from fadiff.search.solver.counts import Lanes, facts, most_pieces, most_shared
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.parts import row_of
@@ -87,7 +88,8 @@ def test_a_dim_is_cut_at_one_tile_only(monkeypatch):
 def test_lanes_that_idle_at_the_end_of_a_dim_take_time(monkeypatch):
     layer, machine = mac("a", "N16 K37 C40"), sized(EYERISS, glb=256)
     busy = bound(layer, machine, (1.0, 500.0), passes=60)
-    monkeypatch.setattr(Counts, "_idle", lambda _, d, inner, outer: np.zeros((len(outer), len(inner))))
+    prices = LayerBound._prices
+    monkeypatch.setattr(LayerBound, "_prices", lambda *given: prices(*given)._replace(idle=0.0))
     assert busy > 1.01 * bound(layer, machine, (1.0, 500.0), passes=60)
 
 
@@ -158,12 +160,21 @@ def test_weights_that_no_memory_holds_are_not_kept_and_no_walk_is_needed_to_know
     assert looked.lowest((1.0, 100.0), (0, whole)) is None
 
 
-def test_sums_that_come_and_go_take_their_width_in_memories_further_out(monkeypatch):
+def test_sums_that_come_and_go_take_their_width_in_memories_further_out():
     layer, machine = mac("a", "N16 K16 C32"), sized(EYERISS, glb=256)
-    # 256 outputs fit into glb at 8 bits, not at the 16 of sums. The lanes hold fewer, so C cannot go on further out.
-    wide = bound(layer, machine, WEIGHTS[0], passes=60)
-    monkeypatch.setattr(Closing, "_unfinished", lambda *_: False)
-    assert wide > 1.2 * bound(layer, machine, WEIGHTS[0], passes=60)
+    nodes, glb = len(machine.nodes), 1
+    free, room = np.zeros(nodes), np.array([getattr(node, "usable_bytes", 0) for node in machine.nodes], dtype=float)
+    one, none = np.ones(8), np.full(nodes, UNKNOWN)
+    at = facts(layer, machine, Lanes(np.ones((nodes, 8)), np.ones((nodes, 8))), layer.dims)
+    width = widths(at, Prices(0.0, 0.0, free, free, room, ALONE, one, one, UNKNOWN, none), glb)
+    # 256 outputs fit into glb at 8 bits, not at the 16 of sums. What is further in holds fewer: if C goes on further
+    # out, they come and go.
+    tile = np.array([1, 16, 16, 1, 1, 1, 1, 1], dtype=float)
+    whole, part = tile.copy(), tile.copy()
+    whole[3], part[3] = 32, 31
+    assert not too_large(at, width, tile, whole)
+    assert too_large(at, width, tile, part)
+    assert not too_large(at, width, tile / np.array([1, 2, 1, 1, 1, 1, 1, 1]), part)
 
 
 def test_sums_that_return_within_a_memory_take_their_width_there(monkeypatch):
@@ -173,9 +184,26 @@ def test_sums_that_return_within_a_memory_take_their_width_there(monkeypatch):
     assert told_apart > 1.05 * bound(layer, machine, WEIGHTS[2], passes=80)
 
 
-def test_lanes_share_only_whole_tiles_of_an_input(monkeypatch):
-    layer, machine = mac("a", "P8 Q8 R3 S3", stride=(2, 2)), load_machine("eyeriss")
-    # Two columns on share no tile of one tap, and the last of two lanes over three taps has no full tile of two.
-    shared = bound(layer, machine, WEIGHTS[0], passes=60)
-    monkeypatch.setattr(counts, "_most_shared", lambda least, *_: np.ones_like(least))
-    assert shared > 1.01 * bound(layer, machine, WEIGHTS[0], passes=60)
+@pytest.mark.parametrize("rows", [2, 3, 5])
+@pytest.mark.parametrize("taps", [2, 3, 4])
+@pytest.mark.parametrize("apart", [(1, 1), (2, 1), (1, 2), (2, 3), (4, 2), (5, 1)])
+def test_lanes_share_no_more_of_an_input_than_is_told(apart, rows, taps):
+    a, b = apart
+    places = [row * a + tap * b for row, tap in product(range(rows), range(taps))]
+    shared = 1 - len(set(places)) / len(places)
+    told = most_shared(a / b, a / b, float(rows), float(taps))
+    assert shared <= told + 1e-9
+    assert (told > 0) == (shared > 0)
+    assert told <= most_shared(a / b / 2, a / b, float(rows), float(taps))
+
+
+@pytest.mark.parametrize("end", [1, 3, 7, 20])
+@pytest.mark.parametrize("extent", range(1, 21))
+def test_a_size_has_no_more_pieces_than_some_tiles_make(extent, end):
+    size, pieces = 20, np.zeros((1, 21))
+    pieces[0, 0] = end
+    cut = [
+        sum(ceil(min(tile, size - at) / extent) for at in range(0, size, tile)) for tile in range(max(extent, end), 21)
+    ]
+    assert most_pieces(pieces, 0, float(size), float(extent)) == max(cut)
+    assert pieces[0, extent] == max(cut), "noted for the next time"

@@ -227,8 +227,8 @@ def lines(
     rows, taps = at.size[d], at.size[k]
     held_rows, fewest_rows = held_ends(at, d, out[0], out[1], place, keeper)
     held_taps, fewest_taps = held_ends(at, k, kernel[0], kernel[1], place, keeper)
-    most_rows = max(_most_pieces(at.pieces, 2 * image, rows, held_rows), fewest_rows)
-    most_taps = max(_most_pieces(at.pieces, 2 * image + 1, taps, held_taps), fewest_taps)
+    most_rows = max(most_pieces(at.pieces, 2 * image, rows, held_rows), fewest_rows)
+    most_taps = max(most_pieces(at.pieces, 2 * image + 1, taps, held_taps), fewest_taps)
     # Linear in each of the two counts: the least is at a corner.
     written = inf
     for n in (fewest_rows, most_rows):
@@ -276,7 +276,7 @@ def most_shared(least: float, most: float, rows: float, taps: float) -> float:
 
 
 @compiled
-def _most_pieces(pieces: Float[np.ndarray, "4 extents"], which: int, size: float, extent: float) -> float:
+def most_pieces(pieces: Float[np.ndarray, "4 extents"], which: int, size: float, extent: float) -> float:
     """Extents in a size, the last perhaps cut, where a group may cut it into tiles of at least some size first: then
     each ends with a cut one. What was found before is noted."""
     at = int(extent)

@@ -132,6 +132,18 @@ class Grid:
                 low[node, d, : len(cells)], high[node, d, : len(cells)] = cells.lows, cells.highs
         return Rows(low, high, number)
 
+    @cached_property
+    def most(self) -> int:
+        """Tiles at a node, at most."""
+        return int(self.rows.number.prod(axis=1).max())
+
+    def halves(self) -> list[Grid]:
+        """The grid in two, where a dim has most cells."""
+        number = self.rows.number
+        node, d = divmod(int(number.argmax()), 8)
+        cells = self.cells[node][d]
+        return [self.replaced({(node, d): half}) for half in cells.parted(len(cells) // 2 - 1)]
+
     def split(self, chosen: Mapping[tuple[int, int], int]) -> Grid:
         """The grid with one cell of some nodes and dims cut in two."""
         return self.replaced({(n, d): self.cells[n][d].split([cell]) for (n, d), cell in chosen.items()})

@@ -68,6 +68,8 @@ WIDE_LANES = 8.0
 """Lanes of a dim are walked through at once where they differ by so much at most: one walk tells of many boxes."""
 MOST_FACTS = 256
 """Boxes of lanes of which facts are remembered."""
+MOST_CELLS = 12_000
+"""Tiles at a node that are looked at in one walk, before extents are parted."""
 SLACK_BYTES = 1e-6
 """Bytes that rounding may take from a memory."""
 LATEST = 8
@@ -291,6 +293,8 @@ class LayerBound:
         if halves := (alone and split_ends(part, path)) or split_sums(part, path):
             return value, [(half, value) for half in halves]
         wide = {at: cell for at, cell in path.extents.items() if part.grid.cells[at[0]][at[1]].wide(cell)}
+        if wide and part.grid.most > MOST_CELLS:
+            return value, [(replace(part, grid=half, cuts=()), value) for half in part.grid.halves()]
         grid = part.grid.split(wide)
         if tiles := split_tile(part, path, 2.0, enough):
             # In the part of the cheapest tile, the cells that this walk led through would be cut next.

@@ -49,7 +49,7 @@ class Found(NamedTuple):
     values: Float[np.ndarray, " cells"]
     """What the cheapest way to each of them costs; dims are in ORDER."""
     first: Int[np.ndarray, " 8"]
-    """Of the grid's cells, by dim, the first of the tile."""
+    """The first of the grid's cells that tiles are in, by dim."""
     cell: Int[np.ndarray, "nodes 8"]
     """The grid's cells that the cheapest way leads through."""
     low: Float[np.ndarray, "nodes_and_macs 8"]
@@ -207,32 +207,32 @@ def _next(index: Int[np.ndarray, " 8"], shape: Int[np.ndarray, " 8"]) -> None:
 
 
 @compiled
-def _rows(at: Facts, prices: Prices, grid: Rows, tiles: Tiles, nodes: int) -> tuple[Rows, Int[np.ndarray, " 8"]]:
-    """By node: the cells of the grid that meet the tile and can fit, further in no larger ones than further out; and
-    which the first of the tile is. Then rows for what is picked, the MACs and the full size."""
+def _rows(at: Facts, prices: Prices, grid: Rows, tiles: Tiles, nodes: int) -> tuple[Rows, Int[np.ndarray, "nodes 8"]]:
+    """By node: the cells of the grid that meet the tile, or can fit, further in no larger ones than further out; and
+    which the first of them is. Then rows for what is picked, the MACs and the full size."""
     shape = (2 * nodes + 2, 8, grid.low.shape[2])
     rows = Rows(np.ones(shape), np.ones(shape), np.ones(shape[:2], dtype=np.int64))
-    first, low = np.zeros(8, dtype=np.int64), np.empty(8)
+    first, last, low = np.zeros((nodes, 8), dtype=np.int64), grid.number - 1, np.empty(8)
     for d in range(8):
-        found = 0
-        for cell in range(grid.number[0, d]):
-            if grid.low[0, d, cell] <= tiles.high[d] and grid.high[0, d, cell] >= tiles.low[d]:
-                if found == 0:
-                    first[d] = cell
-                rows.low[0, d, found], rows.high[0, d, found] = grid.low[0, d, cell], grid.high[0, d, cell]
-                found += 1
-        rows.number[0, d] = found
         rows.low[2 * nodes + 1, d, 0] = rows.high[2 * nodes + 1, d, 0] = at.size[d]
-    for node in range(1, nodes):
+        end, least = tiles.high[d], 1.0
+        for node in range(nodes):
+            while last[node, d] > 0 and grid.low[node, d, last[node, d]] > end:
+                last[node, d] -= 1
+            end = min(tiles.most[d], grid.high[node, d, last[node, d]])
+        for i in range(nodes):
+            node = nodes - 1 - i
+            least = max(least, tiles.low[d]) if node == 0 else least
+            while first[node, d] < last[node, d] and grid.high[node, d, first[node, d]] < least:
+                first[node, d] += 1
+            least = max(least, grid.low[node, d, first[node, d]])
+    for node in range(nodes):
         for d in range(8):
-            end = min(rows.high[node - 1, d, rows.number[node - 1, d] - 1], tiles.most[d])
-            found = 0
-            for cell in range(grid.number[node, d]):
-                rows.low[node, d, cell], rows.high[node, d, cell] = grid.low[node, d, cell], grid.high[node, d, cell]
-                if grid.low[node, d, cell] <= end:
-                    found += 1
-            rows.number[node, d] = max(1, found)
-        if at.keeps[0, node] or at.keeps[1, node] or at.keeps[2, node]:
+            rows.number[node, d] = last[node, d] + 1 - first[node, d]
+            for cell in range(rows.number[node, d]):
+                rows.low[node, d, cell] = grid.low[node, d, first[node, d] + cell]
+                rows.high[node, d, cell] = grid.high[node, d, first[node, d] + cell]
+        if node > 0 and (at.keeps[0, node] or at.keeps[1, node] or at.keeps[2, node]):
             # As far as one dim alone decides.
             width = widths(at, prices, node)
             for d in range(8):
@@ -520,7 +520,7 @@ def _back(
     reach: _Steps,
     notes: _Notes,
     picked: Int[np.ndarray, "nodes 8 cells"],
-    first: Int[np.ndarray, " 8"],
+    first: Int[np.ndarray, "nodes 8"],
     enough: float,
 ) -> Found:
     """The cheapest way, from its end back to the MACs."""
@@ -532,14 +532,14 @@ def _back(
         shape[d] = notes.shape[lattice, d]
     values = np.full(size_of(shape), inf)
     if notes.end[0] > len(notes.numbers):
-        return Found(nan, shape, values, first, cells, low, high, often)
+        return Found(nan, shape, values, first[0], cells, low, high, often)
     best = 0
     for cell in range(len(values) if notes.start[lattice] >= 0 else 0):
         values[cell] = notes.numbers[notes.start[lattice] + cell]
         if values[cell] < cost:
             cost, best = values[cell], cell
     if not cost < enough:
-        return Found(cost, shape, values, first, cells, low, high, often)
+        return Found(cost, shape, values, first[0], cells, low, high, often)
     for i in range(8):
         d = ORDER[7 - i]
         index[d] = best % shape[d]
@@ -555,7 +555,7 @@ def _back(
             row = notes.row[lattice, d]
             low[node, d], high[node, d] = rows.low[row, d, index[d]], rows.high[row, d, index[d]]
             cells[node, d] = picked[node, d, index[d]] if row == nodes + node else index[d]
-            cells[node, d] += first[d] if node == 0 else 0
+            cells[node, d] += first[node, d]
         if kind == LEAST:
             cheapest = inf
             for i in range(a, b):
@@ -590,7 +590,7 @@ def _back(
                 passed = passes(at, price[FLOW], price[PLACE], trips, one, alone)[1]
                 often[price[FLOW], 0], often[price[FLOW], 1] = passed[0, 0], passed[0, 1]
         lattice = of
-    return Found(cost, shape, values, first, cells, low, high, often)
+    return Found(cost, shape, values, first[0], cells, low, high, often)
 
 
 @compiled
