@@ -56,6 +56,8 @@ MUCH_WORK = 0.5
 """A share of all walks that brought little: a proof that is near ends there."""
 WALKS_AT_ONCE = 32
 """Walks before neighbours are asked again; in large networks, through a quarter of the layers."""
+WALKS_EACH = 4
+"""Walks through one layer before the others are looked at."""
 ACTIVE = 1e-3
 """A layer is in a mode with more than this share of it."""
 LEAST_STEP = 1e-6
@@ -262,9 +264,9 @@ class Prover:
     def _look(self, weights: Weights, mode: Mode, open_: float, deadline: float) -> None:
         """Walk through a layer where a mode is cheapest: until its bound has risen by what is open, no further."""
         bound = self.kind_of[mode.layer].bound
-        walked = bound.passes
+        stop = bound.passes + WALKS_EACH
         while (
-            bound.passes == walked and (part := bound.lowest(weights, asks(self.kind_of, self.modes, mode))) is not None
+            bound.passes < stop and (part := bound.lowest(weights, asks(self.kind_of, self.modes, mode))) is not None
         ):
             assert isinstance(bound, LayerBound)
             known = bound.known(weights)
