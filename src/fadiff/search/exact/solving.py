@@ -10,8 +10,9 @@ import numpy as np
 from fadiff.search.driver import Status
 from fadiff.search.exact.menus import distinct_starts, key_of, weighed
 from fadiff.search.exact.starts import Start
+from fadiff.search.solver.charges import binding_term
 from fadiff.search.solver.decode import factors_of
-from fadiff.search.solver.layer_bound import LayerBound, binding_term
+from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.place import ON_ITS_OWN
 
 if TYPE_CHECKING:

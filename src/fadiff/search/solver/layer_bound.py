@@ -15,15 +15,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from math import ceil, inf, prod
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 
-from fadiff.hardware import Axis, Memory
-from fadiff.hardware.machine import VECTOR
+from fadiff.hardware import Memory
 from fadiff.search.solver.chain import Options, program
+from fadiff.search.solver.charges import Charges
 from fadiff.search.solver.closing import UNKNOWN, Prices, floor, may_stay
 from fadiff.search.solver.counts import Facts, facts
 from fadiff.search.solver.grid import Cells, Grid, first_grid
@@ -41,7 +41,6 @@ from fadiff.search.solver.parts import (
     Term,
     Tile,
     Wanted,
-    row_of,
 )
 from fadiff.search.solver.path import Path, cheapest_path
 from fadiff.search.solver.place import Place
@@ -52,7 +51,6 @@ from fadiff.search.solver.walk import Tiles
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from fadiff.cost import Evaluation
     from fadiff.hardware import Machine
     from fadiff.search.objective import Weights
     from fadiff.search.restrictions import LayerAsked
@@ -101,11 +99,16 @@ class LayerBound:
     """Chains whose extents are known, as they were found."""
     latest: deque[Extents] = field(default_factory=partial(deque["Extents"], maxlen=LATEST))
     """The least extents on the chains that were found last."""
+    _framed: tuple[Part, Prices] | None = None
     _known: dict[Weights, Known] = field(default_factory=dict["Weights", Known])
     _facts: dict[tuple[bytes, tuple[float, ...]], Facts] = field(
         default_factory=dict[tuple[bytes, tuple[float, ...]], Facts]
     )
     """Of lanes, and the least extents at which tiles may end."""
+
+    @cached_property
+    def _charges(self) -> Charges:
+        return Charges(self.layer, self.machine)
 
     @cached_property
     def numbers(self) -> dict[Place, int]:
@@ -150,7 +153,7 @@ class LayerBound:
             self.known(weights),
             LayerBound(self.layer, self.machine, (place,), self.binds, self.exact, self.asked),
         )
-        met = np.flatnonzero(known.meets(np.array([row_of(wanted)], dtype=np.float64))[0]).tolist()
+        met = known.meets(wanted)
         parts: list[Part] = []
         for part in (known.parts[i] for i in met):
             ends = zip(part.tile, wanted[1], strict=True)
@@ -161,10 +164,7 @@ class LayerBound:
 
     def lowest(self, weights: Weights, wanted: Wanted) -> int | None:
         """The number of the part of least bound that has tiles of interest; None where there is none."""
-        known = self.known(weights)
-        value = np.where(known.meets(np.array([row_of(wanted)], dtype=np.float64))[0], known.value, inf)
-        lowest = int(value.argmin())
-        return lowest if value[lowest] < inf else None
+        return self.known(weights).lowest(wanted)
 
     def barren(self, wanted: Wanted) -> bool:
         """Whether it is certain at once that no mapping has tiles of interest, whatever its lanes."""
@@ -191,8 +191,7 @@ class LayerBound:
 
     def least(self, weights: Weights, wanted: Rows) -> Float[np.ndarray, " wanted"]:
         """Lower bounds of one run in places, with tiles of interest; inf where there are no mappings."""
-        known = self.known(weights)
-        return np.where(known.meets(wanted), known.value, inf).min(axis=1) * (1 - SAFE)
+        return self.known(weights).least(wanted) * (1 - SAFE)
 
     def look(self, weights: Weights, number: int, enough: float) -> bool:
         """Look at a part again: what it becomes takes its place. False where it cannot be improved."""
@@ -242,7 +241,7 @@ class LayerBound:
     def _certain_term(self, part: Part) -> Term:
         """What is certain to take most time, whatever the mapping."""
         at = self._at(part)
-        floors = {term: floor(at, self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
+        floors = {term: floor(at, self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self._charges.terms}
         return max(floors, key=floors.__getitem__)
 
     def _within(self, grid: Grid) -> Grid:
@@ -273,7 +272,7 @@ class LayerBound:
 
     def _floor(self, part: Part, weights: Weights) -> float:
         """What a part costs before anything is known of its tiles."""
-        terms = {COMPUTING, self.binds, VECTORS if self._vector_cycles else COMPUTING, *part.shares}
+        terms = {COMPUTING, self.binds, VECTORS if self._charges.vector_cycles else COMPUTING, *part.shares}
         return max(floor(self._at(part), self._prices(part, weights, {term: 1.0})) for term in terms)
 
     def _look(self, part: Part, weights: Weights, enough: float) -> tuple[float, Better]:
@@ -302,9 +301,9 @@ class LayerBound:
             return value, [*others, (replace(cheapest, grid=grid), least)]
         if halves := self._split_lanes(part, 2.0):
             return value, halves
-        terms = {term: path.total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self.terms}
+        terms = {term: path.total(self._prices(part, (0.0, 1.0), {term: 1.0})) for term in self._charges.terms}
         seen = Seen(path.total(self._prices(part, (1.0, 0.0), {})), terms, path.extents)
-        slack = self._time(terms) - sum(share * terms[term] for term, share in part.shares.items())
+        slack = self._charges.time(terms) - sum(share * terms[term] for term, share in part.shares.items())
         finer = replace(part, grid=grid, cuts=())
         self.latest.append(path.least)
         if not wide:
@@ -364,7 +363,7 @@ class LayerBound:
         return part.tile if self.places[part.place].grouped else part.ends
 
     def _remember(self, part: Part, seen: Seen, extents: Extents, weights: Weights) -> None:
-        cost = weights[0] * seen.energy_pj + weights[1] * self._time(seen.terms)
+        cost = weights[0] * seen.energy_pj + weights[1] * self._charges.time(seen.terms)
         self.candidates.append(Candidate(bool((part.lanes.low == part.lanes.high).all()), cost, extents))
 
     def _split_lanes(self, part: Part, wider: float) -> Better:
@@ -374,38 +373,14 @@ class LayerBound:
 
     # Time.
 
-    @property
-    def terms(self) -> list[Term]:
-        """Everything that may take the time."""
-        found = [COMPUTING, VECTORS] if self._vector_cycles else [COMPUTING]
-        for node, memory in enumerate(self.machine.nodes):
-            if isinstance(memory, Memory):
-                found += [(node, what) for what in _rates(memory)]
-        return found
-
-    @property
-    def _vector_cycles(self) -> float:
-        """What the vector unit needs on its own, whatever the mapping."""
-        vector = self.machine.vector
-        return 0.0 if vector is None else self.machine.vector_operations(self.layer) / vector.lanes
-
-    def _on_top(self, term: Term) -> bool:
-        """Whether a term comes on top of the others."""
-        return self.machine.overlap == "none" and term[0] == 0
-
-    def _time(self, terms: Shares) -> float:
-        beside = [value for term, value in terms.items() if not self._on_top(term)]
-        on_top = [value for term, value in terms.items() if self._on_top(term)]
-        return max(beside, default=0.0) + max(on_top, default=0.0)
-
     def _better_shares(self, cuts: Sequence[Seen], weights: Weights, before: Shares) -> Shares:
         """Shares under which the cheapest of some chains costs most, halfway from those before if there are any.
 
         .. math:: \\max_\\lambda \\min_i\\ a\\, energy_i + b \\sum_k \\lambda_k term_{ik}
         """
-        terms = self.terms
+        terms = self._charges.terms
         rows = [[1.0, *(-weights[1] * cut.terms[term] for term in terms)] for cut in cuts]
-        sums = [[0.0, *(float(self._on_top(term) is on_top) for term in terms)] for on_top in (False, True)]
+        sums = [[0.0, *(float(self._charges.on_top(term) is on_top) for term in terms)] for on_top in (False, True)]
         sums = [row for row in sums if any(row)]
         solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
             [-1.0] + [0.0] * len(terms),
@@ -421,86 +396,45 @@ class LayerBound:
         mixed = {term: max(0.0, wanted[term] + before.get(term, 0.0)) for term in terms}
         # The solver keeps sums to its own tolerance; here they must not exceed 1.
         charged = {
-            top: sum(share for term, share in mixed.items() if self._on_top(term) is top) for top in (False, True)
+            top: sum(share for term, share in mixed.items() if self._charges.on_top(term) is top)
+            for top in (False, True)
         }
-        return {term: share / charged[self._on_top(term)] for term, share in mixed.items() if share > 0}
+        return {term: share / charged[self._charges.on_top(term)] for term, share in mixed.items() if share > 0}
 
     # Prices.
 
     def _prices(self, part: Part, weights: Weights, shares: Shares) -> Prices:
         """What everything costs, a share of the time charged to every term."""
-        layer, machine, lanes = self.layer, self.machine, part.lanes
-        in_use = {
-            i: min(node.size, prod(lanes.high[i])) for i, node in enumerate(machine.nodes) if isinstance(node, Axis)
-        }
-        size = np.array(layer.dims)
-        fewest = float(np.ceil(size / np.minimum(size, lanes.high.prod(axis=0))).prod())
-        steps = max(fewest, ceil(prod(layer.dims) / prod(in_use.values())))
-        read, write = np.zeros((2, len(machine.nodes)))
-        room = np.full(len(machine.nodes), inf)
-        for node, memory in enumerate(machine.nodes):
-            if not isinstance(memory, Memory):
-                continue
-            instances = prod(used for axis, used in in_use.items() if axis < node)
-            paid = {
-                what: weights[1] * shares.get((node, what), 0.0) / (rate * instances)
-                for what, rate in _rates(memory).items()
-            }
-            reading = weights[0] * memory.read_pj + paid.get("both", 0.0) + paid.get("read", 0.0)
-            writing = weights[0] * memory.write_pj + paid.get("both", 0.0) + paid.get("write", 0.0)
-            read[node], write[node] = reading / memory.word_bits, writing / memory.word_bits
-            room[node] = memory.usable_bytes
-        place, fuses = self.places[part.place], machine.structure.fuses
-        if fuses is not None and place.loose:
+        charged, paid, frame = self._charges.of(part.lanes), self._charges.weighed(weights, shares), self._frame(part)
+        read, write, fuses = paid @ charged.read, paid @ charged.write, self.machine.structure.fuses
+        if fuses is not None and self.places[part.place].loose:
             read[: fuses + 1] = write[: fuses + 1] = 0.0
-            room[: fuses + 1] = inf
-        elif fuses is not None:
-            room[fuses] -= place.least_bytes(part.tile, layer.dims, machine.bits.O)
-        home = machine.structure.home("O")
-        if place.sums is not None and home is not None:
-            room[home] -= place.sums.least_bytes(part.tile, machine.bits.sums)
-        for node, bytes_ in place.taken:
-            room[node] -= bytes_
-        vector_pj = 0.0 if machine.vector is None else machine.vector.pj * machine.vector_operations(layer)
-        energy_pj = layer.macs * machine.mac_pj + vector_pj
-        cycles = shares.get(COMPUTING, 0.0) * steps + shares.get(VECTORS, 0.0) * self._vector_cycles
-        return Prices(
-            fixed=weights[0] * energy_pj + weights[1] * cycles,
-            # Where lanes of different dims exclude each other, the fewest steps of each are no measure of all.
-            idle=weights[1] * shares.get(COMPUTING, 0.0) * steps if steps == fewest else 0.0,
-            read=read,
-            write=write,
-            room=room,
-            role=place.role,
-            trips=np.array(
-                [ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)], dtype=np.float64
-            ),
-            tile=np.array([cell.low[0] for cell in part.tile], dtype=np.float64),
-            keeps=_known(place.keeps),
-            finished=part.finished_at(len(machine.nodes)),
-        )
+        idle = weights[1] * shares.get(COMPUTING, 0.0) * charged.idle
+        return frame._replace(fixed=float(paid @ charged.fixed), idle=idle, read=read, write=write)
+
+    def _frame(self, part: Part) -> Prices:
+        """What is so at any prices; of the part that was asked for last it is remembered."""
+        if self._framed is None or self._framed[0] is not part:
+            layer, machine, place = self.layer, self.machine, self.places[part.place]
+            room, none = np.full(len(machine.nodes), inf), np.zeros(len(machine.nodes))
+            for node, memory in enumerate(machine.nodes):
+                room[node] = memory.usable_bytes if isinstance(memory, Memory) else inf
+            fuses, home = machine.structure.fuses, machine.structure.home("O")
+            if fuses is not None and place.loose:
+                room[: fuses + 1] = inf
+            elif fuses is not None:
+                room[fuses] -= place.least_bytes(part.tile, layer.dims, machine.bits.O)
+            if place.sums is not None and home is not None:
+                room[home] -= place.sums.least_bytes(part.tile, machine.bits.sums)
+            for node, bytes_ in place.taken:
+                room[node] -= bytes_
+            trips = [ceil(size / cell.high[0]) for size, cell in zip(layer.dims, part.tile, strict=True)]
+            tile = [cell.low[0] for cell in part.tile]
+            keeps, finished = _known(place.keeps), part.finished_at(len(machine.nodes))
+            both = np.array([trips, tile], dtype=np.float64)
+            self._framed = part, Prices(0.0, 0.0, none, none, room, place.role, both[0], both[1], keeps, finished)
+        return self._framed[1]
 
 
 def _known(true: bool | None) -> int:
     return UNKNOWN if true is None else int(true)
-
-
-def binding_term(near: Evaluation, number: int) -> Term:
-    """What takes the time of a layer in a schedule."""
-    machine, name = near.schedule.machine, near.binding[number]
-    if machine.vector is not None and name == VECTOR:
-        return VECTORS
-    for node, memory in enumerate(machine.nodes):
-        if memory.name == name and isinstance(memory, Memory):
-            return (node, "both" if memory.words_per_cycle is not None else "read")
-    return COMPUTING
-
-
-def _rates(memory: Memory) -> dict[str, float]:
-    """Words that a memory moves in a cycle, as far as they are limited."""
-    rates = {
-        "both": memory.words_per_cycle,
-        "read": memory.read_words_per_cycle,
-        "write": memory.write_words_per_cycle,
-    }
-    return {what: rate for what, rate in rates.items() if rate is not None}

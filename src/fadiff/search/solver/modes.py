@@ -13,6 +13,7 @@ rows of :class:`~fadiff.search.solver.program.Program`.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import permutations, product
 from math import isqrt
 from types import MappingProxyType
@@ -231,8 +232,9 @@ class Modes:
         """Rows of coefficients of modes, by box and what they are about: entries of the modes of a box, by the number
         of the first one, count in the smallest box that all layers know which they are about."""
         row_of: dict[tuple[int, About], int] = {}
+        known = cache(self.tree.known)
         found = [
-            (row_of.setdefault((self.tree.known(box, about.layers), about), len(row_of)), first + column, value)
+            (row_of.setdefault((known(box, about.layers), about), len(row_of)), first + column, value)
             for box, first, mine in entries
             for about, at in mine.items()
             for column, value in at

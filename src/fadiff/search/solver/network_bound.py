@@ -25,9 +25,10 @@ from fadiff.search.driver import check_energies
 from fadiff.search.objective import EDP, Objective
 from fadiff.search.restrictions import Restrictions
 from fadiff.search.solver.add_bound import AddBound
+from fadiff.search.solver.charges import binding_term
 from fadiff.search.solver.covers import Covers
 from fadiff.search.solver.kinds import asks, kinds_of
-from fadiff.search.solver.layer_bound import LayerBound, binding_term
+from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.lines import Lines
 from fadiff.search.solver.modes import Mode, Modes
 from fadiff.search.solver.parts import row_of
@@ -265,9 +266,7 @@ class Prover:
         """Walk through a layer where a mode is cheapest: until its bound has risen by what is open, no further."""
         bound = self.kind_of[mode.layer].bound
         stop = bound.passes + WALKS_EACH
-        while (
-            bound.passes < stop and (part := bound.lowest(weights, asks(self.kind_of, self.modes, mode))) is not None
-        ):
+        while bound.passes < stop and (part := bound.lowest(weights, asks(self.kind_of, self.modes, mode))) is not None:
             assert isinstance(bound, LayerBound)
             known = bound.known(weights)
             known.narrow(part, mode.tile)

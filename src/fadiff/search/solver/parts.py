@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from fadiff.search.solver.closing import UNKNOWN
+from fadiff.search.solver.compiled import compiled
 from fadiff.search.solver.counts import Lanes
 from fadiff.search.solver.decode import Extents
 from fadiff.search.solver.grid import Cells, Grid
 from fadiff.search.solver.region import Line
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
+    from jaxtyping import Int
 
 Term = tuple[int, str]
 """A term of the time: a memory (its node) and which of its accesses; computing, and the vector unit, are of none."""
@@ -81,6 +84,11 @@ class Part:
     settled: bool = False
     """Whether it cannot be improved at the prices it was last looked at."""
 
+    @cached_property
+    def row(self) -> list[int]:
+        """Its place and its tile as numbers."""
+        return row_of((self.place, self.tile))
+
     def finished_at(self, nodes: int) -> Int[np.ndarray, " nodes"]:
         """By node: whether all sums that arrive there are finished."""
         found = np.full(nodes, UNKNOWN)
@@ -106,7 +114,7 @@ class Known:
     def _fill(self, start: int, parts: Sequence[Part], values: Sequence[float]) -> None:
         """Rows of the table: place and tile, and the bound."""
         for i, (part, value) in enumerate(zip(parts, values, strict=True), start):
-            self._table[i, :17] = row_of((part.place, part.tile))
+            self._table[i, :17] = part.row
             self._table[i, 17] = value
 
     @property
@@ -114,16 +122,19 @@ class Known:
         """What each part costs at least."""
         return self._table[: len(self.parts), 17]
 
-    def meets(self, wanted: Rows) -> Bool[np.ndarray, "wanted parts"]:
-        """Which parts have tiles of interest."""
-        table = self._table[: len(self.parts)]
-        met = wanted[:, :1] == table[:, 0]
-        for d in range(8):
-            low, high = table[:, 1 + d], table[:, 9 + d]
-            least, most = wanted[:, 1 + d], wanted[:, 9 + d]
-            if least.min() != most.max() or low.min() != high.max():
-                met &= (low <= most[:, None]) & (least[:, None] <= high)
-        return met
+    def meets(self, wanted: Wanted) -> list[int]:
+        """The numbers of the parts that have tiles of interest."""
+        row = np.array(row_of(wanted), dtype=np.float64)
+        return [i for i in range(len(self.parts)) if _meets(self._table, i, row)]
+
+    def lowest(self, wanted: Wanted) -> int | None:
+        """The number of the part of least bound that has tiles of interest; None where there is none."""
+        found = _lowest(self._table, len(self.parts), np.array(row_of(wanted), dtype=np.float64))
+        return None if found < 0 else found
+
+    def least(self, wanted: Rows) -> Float[np.ndarray, " wanted"]:
+        """The least bounds of parts that have tiles of interest; inf where there are none."""
+        return _least(self._table, len(self.parts), wanted)
 
     def narrow(self, number: int, wanted: Tile) -> None:
         """Where one tile alone is of interest, and a part has others, too, put it on its own and them beside it: what
@@ -151,3 +162,32 @@ class Known:
         self._fill(len(self.parts), parts[1:], values[1:])
         self.parts[number] = parts[0]
         self.parts += parts[1:]
+
+
+@compiled
+def _meets(table: Float[np.ndarray, "parts 18"], part: int, wanted: Float[np.ndarray, " 17"]) -> bool:
+    """Whether a part has tiles of interest."""
+    met = table[part, 0] == wanted[0]
+    for d in range(8):
+        met = met and table[part, 1 + d] <= wanted[9 + d] and wanted[1 + d] <= table[part, 9 + d]
+    return met
+
+
+@compiled
+def _lowest(table: Float[np.ndarray, "parts 18"], parts: int, wanted: Float[np.ndarray, " 17"]) -> int:
+    """The part of least bound that has tiles of interest; -1 where none costs less than infinitely much."""
+    found, least = -1, inf
+    for part in range(parts):
+        if table[part, 17] < least and _meets(table, part, wanted):
+            found, least = part, table[part, 17]
+    return found
+
+
+@compiled
+def _least(table: Float[np.ndarray, "parts 18"], parts: int, wanted: Rows) -> Float[np.ndarray, " wanted"]:
+    """The least bounds of parts that have tiles of interest."""
+    found = np.empty(len(wanted))
+    for row in range(len(wanted)):
+        part = _lowest(table, parts, wanted[row])
+        found[row] = table[part, 17] if part >= 0 else inf
+    return found

@@ -79,15 +79,15 @@ class Rooms:
     def rows(self, crowds: Iterable[tuple[Crowd, Sequence[int]]]) -> Any:  # noqa: ANN401  (a sparse array)
         """Of each memory, and of crowds whose layers are in some modes: what a crowd takes less what is left to it, by
         mode: at most 0."""
-        values, rows, columns, count = list[float](), list[int](), list[int](), 0
+        found, count = [(np.empty(0), np.empty(0, dtype=int), np.empty(0, dtype=int))], 0
         for crowd, inside in crowds:
             ends = np.array([crowd.isdisjoint(self._readers[i]) for i in inside], dtype=bool)
             taken = self._taken[:, inside]
-            for mine in (taken - self._left[:, inside] * ends)[taken.any(axis=1)].tolist():
-                values += mine
-                columns += inside
-                rows += [count] * len(inside)
-                count += 1
+            more = (taken - self._left[:, inside] * ends)[taken.any(axis=1)]
+            row, at = np.nonzero(more)
+            found.append((more[row, at], count + row, np.array(inside, dtype=int)[at]))
+            count += len(more)
+        values, rows, columns = (np.concatenate(part) for part in zip(*found, strict=True))
         return csc_array((values, (rows, columns)), shape=(count, len(self._names)))
 
     def crowded(self, share: Float[np.ndarray, " modes"], order: Sequence[str]) -> list[Crowd]:

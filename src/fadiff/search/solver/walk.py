@@ -85,6 +85,8 @@ class _Notes(NamedTuple):
     row: Int[np.ndarray, "lattices_and_prices 8"]
     """By dim: the row of extents."""
     end: Int[np.ndarray, " 1"]
+    counters: Int[np.ndarray, "3 9"]
+    """For whoever counts through a lattice."""
 
 
 @compiled
@@ -110,6 +112,7 @@ def walk(
         np.ones((many, 8), dtype=np.int64),
         np.full((many, 8), 2 * nodes),
         np.ones(1, dtype=np.int64),
+        np.zeros((3, 9), dtype=np.int64),
     )
     most = rows.low.shape[2]
     picked = np.zeros((nodes, 8, most), dtype=np.int64)
@@ -316,22 +319,25 @@ def _move(
     numbers, old, new, longest = notes.numbers, notes.start[of], notes.start[to], 0
     for i in range(wanted):
         longest = max(longest, ahead[i])
-    # Where the first cells are all allowed, the cheapest so far is taken.
-    least, one = np.empty(max(1, longest * each)), np.uint64(each)
+    # Where the first cells are all allowed, the cheapest so far is taken: it is noted where the next lattice begins.
+    least, one = notes.end[0], np.uint64(each)
+    if least + longest * each > len(numbers):
+        notes.end[0] = len(numbers) + 1
+        return
     for line in range(lines):
         before = old + line * had * each
         for j in range(longest):
-            last, here = np.uint64((j - 1 if j > 0 else j) * each), np.uint64(before + j * each)
-            start = np.uint64(j * each)
+            last, here = np.uint64(least + (j - 1 if j > 0 else j) * each), np.uint64(before + j * each)
+            start = np.uint64(least + j * each)
             for k in range(one):
                 value = numbers[here + k]
-                least[start + k] = least[last + k] if j > 0 and least[last + k] < value else value
+                numbers[start + k] = numbers[last + k] if j > 0 and numbers[last + k] < value else value
         for i in range(wanted):
             start = np.uint64(new + (line * wanted + i) * each)
             if ahead[i] > 0:
-                last = np.uint64((ahead[i] - 1) * each)
+                last = np.uint64(least + (ahead[i] - 1) * each)
                 for k in range(one):
-                    numbers[start + k] = least[last + k]
+                    numbers[start + k] = numbers[last + k]
             else:
                 for k in range(one):
                     numbers[start + k] = inf
@@ -359,8 +365,9 @@ def _price(at: Facts, prices: Prices, rates: Rates, steps: Program, rows: Rows, 
 def _add(notes: _Notes, of: int, to: int, along: int) -> None:
     """A lattice and a price that lies along some of its dims only."""
     # Dims side by side that the price lies along, or not, are one.
-    sizes, strides, index = np.ones(9, dtype=np.int64), np.zeros(9, dtype=np.int64), np.zeros(9, dtype=np.int64)
+    sizes, strides, index = notes.counters[0], notes.counters[1], notes.counters[2]
     count, stride = 0, 1
+    sizes[0], strides[0] = 1, 0
     for i in range(8):
         d = ORDER[7 - i]
         if notes.shape[of, d] > 1:
@@ -369,7 +376,7 @@ def _add(notes: _Notes, of: int, to: int, along: int) -> None:
             if count > 0 and (strides[count - 1] == 0) == (step == 0):
                 sizes[count - 1] *= notes.shape[of, d]
             else:
-                sizes[count], strides[count] = notes.shape[of, d], step
+                sizes[count], strides[count], index[count] = notes.shape[of, d], step, 0
                 count += 1
     size = _room(notes, to) if of != to else size_of(notes.shape[to])
     if notes.end[0] > len(notes.numbers):
