@@ -7,6 +7,7 @@ from rich.text import Text
 
 from fadiff.cli.tables import console, cut, percent
 from fadiff.search.driver import Incumbent, Status
+from fadiff.search.solver import compiled
 from fadiff.search.solver.network_bound import Bound
 
 
@@ -38,6 +39,8 @@ class LiveDisplay:
 
     def __enter__(self) -> "LiveDisplay":
         self._progress.start()
+        if not self._progress.disable and not compiled.known():
+            self._progress.console.print("The first proof of an installation takes some 15 s longer: it is compiled.")
         return self
 
     def __exit__(

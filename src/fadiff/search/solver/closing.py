@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from fadiff.schedule.nest import IRRELEVANT_DIMS, PLAIN_DIMS, RELEVANT_DIMS, C, G, K, N, P, Q, R, S
-from fadiff.search.solver.compiled import compiled
+from fadiff.search.solver.compiled import compiled, compiled_leaf, compiled_part
 from fadiff.search.solver.counts import (
     HOME,
     INNERMOST,
@@ -36,6 +36,7 @@ from fadiff.search.solver.counts import (
     count,
     lanes_between,
     lines,
+    side,
 )
 from fadiff.search.solver.grid import Rows
 
@@ -98,7 +99,7 @@ how much more than outside it passes here at most; and whether it may only pass 
 FIXED, OF_HERE, OF_OUTSIDE, MOST, WHOLE = range(5)
 
 
-@compiled
+@compiled_leaf
 def cost(rates: Rates, flow: int, here: float, outside: float) -> float:
     """What a flow costs that passes so often. Where what passes here is a gain, lanes make no more of what arrives."""
     if rates[flow, WHOLE] == 1 and outside > 1:
@@ -115,7 +116,7 @@ ORDER = (R, S, G, N, P, Q, C, K)
 """Lattices have an axis for every dim, those of most cells last."""
 
 
-@compiled
+@compiled_leaf
 def size_of(shape: Int[np.ndarray, " 8"]) -> int:
     """Cells of a lattice."""
     found = 1
@@ -124,51 +125,74 @@ def size_of(shape: Int[np.ndarray, " 8"]) -> int:
     return found
 
 
-@compiled
+@compiled_part
 def passes(
     at: Facts, flow: int, place: int, trips: Float[np.ndarray, " 8"], rows: Rows, row: Int[np.ndarray, " 8"]
-) -> tuple[Int[np.ndarray, " 8"], Float[np.ndarray, "cells 3"]]:
+) -> tuple[Int[np.ndarray, " 8"], Float[np.ndarray, "cells 2"]]:
     """How often a tensor whose reuse ends at extents of the cells, by dim those of a row, among the loops of node
-    `place`, passes a keeper: at all its instances, and at its parent; and how often loops repeat it for certain,
-    whatever the lanes. Cells of the dims that matter, in order; all others are one."""
+    `place`, passes a keeper: at all its instances, and at its parent. Cells of the dims that matter, in order; all
+    others are one."""
     tensor, keeper, parent = at.flow[flow, TENSOR], at.flow[flow, KEEPER], at.flow[flow, PARENT]
-    shape, most = np.ones(8, dtype=np.int64), rows.low.shape[2]
-    factors, image = np.ones((8, most, 3)), np.ones((2, most, most, 2))
+    shape, most = np.ones(8, dtype=np.int64), 1
     for d in range(8):
         if _CLOSES[tensor, d]:
             shape[d] = rows.number[row[d], d]
+            most = max(most, shape[d])
+    often, image, sides = np.ones((8, most, 2)), np.ones((2, most, most, 2)), np.empty((2, most, 7))
+    for d in range(8):
         for cell in range(shape[d] if IRRELEVANT[tensor, d] else 0):
             low, high = rows.low[row[d], d, cell], rows.high[row[d], d, cell]
-            factors[d, cell, 0] = max(count(at, d, low, high, place, keeper, keeper), trips[d])
-            factors[d, cell, 1] = max(count(at, d, low, high, place, keeper, parent), trips[d])
-            above = high * (1.0 if place == TOP else lanes_between(at.high, TOP, place, d))
-            factors[d, cell, 2] = max(np.ceil(at.size[d] / min(above, at.size[d])), trips[d])
+            often[d, cell, 0] = max(count(at, d, low, high, place, keeper, keeper), trips[d])
+            often[d, cell, 1] = max(count(at, d, low, high, place, keeper, parent), trips[d])
     for i in range(2 if tensor == I else 0):
-        out, kernel = (P, R) if i == 0 else (Q, S)
-        for m in range(shape[out]):
-            rows_in = rows.low[row[out], out, m], rows.high[row[out], out, m]
-            for n in range(shape[kernel]):
-                taps_in = rows.low[row[kernel], kernel, n], rows.high[row[kernel], kernel, n]
-                image[i, m, n, 0], image[i, m, n, 1] = lines(at, i, flow, place, rows_in, taps_in)
-    found, cell = np.empty((size_of(shape), 3)), 0
-    for r in range(shape[R]):
-        for s in range(shape[S]):
-            for n in range(shape[N]):
-                for p in range(shape[P]):
-                    for q in range(shape[Q]):
-                        for c in range(shape[C]):
-                            for k in range(shape[K]):
-                                for j in range(3):
-                                    plain = factors[N, n, j] * factors[K, k, j] * factors[C, c, j]
-                                    plain *= factors[P, p, j] * factors[Q, q, j]
-                                    found[cell, j] = plain * factors[R, r, j] * factors[S, s, j]
-                                for j in range(2):
-                                    found[cell, j] *= image[0, p, r, j] * image[1, q, s, j]
-                                cell += 1
+        for kernel in range(2):
+            d = (P if i == 0 else Q) + 2 * kernel
+            for cell in range(shape[d]):
+                ends = rows.low[row[d], d, cell], rows.high[row[d], d, cell]
+                known = side(at, i, kernel, flow, place, ends)
+                for j in range(7):
+                    sides[kernel, cell, j] = known[j]
+        for m in range(shape[P if i == 0 else Q]):
+            for n in range(shape[R if i == 0 else S]):
+                image[i, m, n, 0], image[i, m, n, 1] = lines(at, i, flow, sides[0, m], sides[1, n])
+    found = np.empty((size_of(shape), 2))
+    for j in range(2):
+        cell = 0
+        for r in range(shape[R]):
+            for s in range(shape[S]):
+                for n in range(shape[N]):
+                    outside = often[R, r, j] * often[S, s, j] * often[N, n, j]
+                    for p in range(shape[P]):
+                        rows_there = outside * (often[P, p, j] * image[0, p, r, j])
+                        for q in range(shape[Q]):
+                            there = rows_there * (often[Q, q, j] * image[1, q, s, j])
+                            for c in range(shape[C]):
+                                for k in range(shape[K]):
+                                    found[cell, j] = there * often[C, c, j] * often[K, k, j]
+                                    cell += 1
     return shape, found
 
 
-@compiled
+@compiled_leaf
+def returns(
+    at: Facts, tensor: int, place: int, trips: Float[np.ndarray, " 8"], low: Rows, row: Int[np.ndarray, " 8"], cell: int
+) -> bool:
+    """Whether loops, whatever the lanes, are certain to repeat what closes at some extents: those of a cell of the dims
+    that matter, in order."""
+    rest = cell
+    for i in range(8):
+        d = ORDER[7 - i]
+        number = low.number[row[d], d] if _CLOSES[tensor, d] else 1
+        high = low.high[row[d], d, rest % number]
+        rest //= number
+        if IRRELEVANT[tensor, d]:
+            above = high * (1.0 if place == TOP else lanes_between(at.high_between, TOP, place, d))
+            if above < at.size[d] or trips[d] > 1:
+                return True
+    return False
+
+
+@compiled_part
 def prices_of(
     at: Facts,
     rates: Rates,
@@ -182,17 +206,23 @@ def prices_of(
     shape, often = passes(at, flow, place, trips, rows, row)
     found = np.empty(len(often))
     tensor = at.flow[flow, TENSOR]
+    fixed, of_here, of_outside = rates[flow, FIXED], rates[flow, OF_HERE], rates[flow, OF_OUTSIDE]
     barred = at.tensor[tensor, ONCE] == 1 and at.flow[flow, KEEPER] == at.tensor[tensor, HOME]
+    if of_here >= 0 and rates[flow, WHOLE] == 0 and not barred:
+        for cell in range(len(often)):
+            found[cell] = fixed + of_here * often[cell, 0] + of_outside * often[cell, 1]
+        return shape, found
     for cell in range(len(often)):
-        again = barred and often[cell, 2] > 1
-        found[cell] = inf if again else cost(rates, flow, often[cell, 0], often[cell, 1])
+        found[cell] = cost(rates, flow, often[cell, 0], often[cell, 1])
+        if barred and returns(at, tensor, place, trips, rows, row, cell):
+            found[cell] = inf
     return shape, found
 
 
 # What a flow costs where it ends.
 
 
-@compiled
+@compiled_part
 def rates_of(at: Facts, prices: Prices) -> Rates:
     """What all flows of a layer cost."""
     rates, role = np.zeros((len(at.flow), 5)), prices.role
@@ -212,7 +242,7 @@ def rates_of(at: Facts, prices: Prices) -> Rates:
     return rates
 
 
-@compiled
+@compiled_leaf
 def _values(at: Facts, tensor: int) -> float:
     """Values of a tensor, of I those of a row and a column."""
     found = 1.0
@@ -222,7 +252,7 @@ def _values(at: Facts, tensor: int) -> float:
     return found
 
 
-@compiled
+@compiled_leaf
 def _read_price(at: Facts, prices: Prices, tensor: int, parent: int, child: int) -> float:
     """Price of a value of W or I read at a keeper; the fused ones at the memory that fuses."""
     fused = prices.role.fused_weight if tensor == W else prices.role.fused_input
@@ -234,8 +264,8 @@ def _read_price(at: Facts, prices: Prices, tensor: int, parent: int, child: int)
     return (1 - fused) * price + fused * at.bits[O] * prices.read[at.fuses]
 
 
-@compiled
-def _reduced_lanes(lanes: Float[np.ndarray, "nodes 8"], outer: int, inner: int) -> float:
+@compiled_leaf
+def _reduced_lanes(lanes: Float[np.ndarray, "outer inner 8"], outer: int, inner: int) -> float:
     """Lanes between two nodes whose sums are one."""
     found = 1.0
     for d in _REDUCED:
@@ -243,22 +273,22 @@ def _reduced_lanes(lanes: Float[np.ndarray, "nodes 8"], outer: int, inner: int) 
     return found
 
 
-@compiled
+@compiled_leaf
 def _finished(at: Facts, memory: int, finished: float, split: float) -> float:
     """The first of two numbers where no lanes above a memory split sums, else the second; the less where that is
     open."""
-    if _reduced_lanes(at.high, TOP, memory) == 1:
+    if _reduced_lanes(at.high_between, TOP, memory) == 1:
         return finished
     return split if splits(at, memory) else min(finished, split)
 
 
-@compiled
+@compiled_leaf
 def splits(at: Facts, memory: int) -> bool:
     """Whether lanes above a memory are certain to split sums."""
-    return _reduced_lanes(at.low, TOP, memory) > 1
+    return _reduced_lanes(at.low_between, TOP, memory) > 1
 
 
-@compiled
+@compiled_leaf
 def _sums(at: Facts, prices: Prices, flow: int) -> tuple[float, float, float]:
     """The price of O between a keeper and its parent: finished outputs, unfinished sums, and sums fetched back.
 
@@ -279,7 +309,7 @@ def _sums(at: Facts, prices: Prices, flow: int) -> tuple[float, float, float]:
     return fixed - at.outputs * (of_here + of_outside), at.outputs * of_here, at.outputs * of_outside
 
 
-@compiled
+@compiled_leaf
 def _prices_of_sums(at: Facts, prices: Prices, flow: int) -> tuple[float, float, float]:
     """What O costs between a keeper and its parent if each value passes both once; and of each output, passing the
     keeper, and the parent, once more. What is fetched back from a parent above which lanes split sums is left out.
@@ -304,13 +334,13 @@ def _prices_of_sums(at: Facts, prices: Prices, flow: int) -> tuple[float, float,
     return fixed + read * done, read * float(at.bits[SUMS]) * rest, of_outside
 
 
-@compiled
+@compiled_leaf
 def _width_at(at: Facts, memory: int) -> float:
     """Bits of a sum in a memory: of one that is spilled in the first."""
     return at.bits[SPILLED] if memory == 0 else at.bits[SUMS]
 
 
-@compiled
+@compiled_leaf
 def _price_of_return(at: Facts, prices: Prices, flow: int) -> float:
     """The price of a sum that a keeper fetches back from its parent, and reads once more if it is the innermost."""
     keeper, parent = at.flow[flow, KEEPER], at.flow[flow, PARENT]
@@ -318,7 +348,7 @@ def _price_of_return(at: Facts, prices: Prices, flow: int) -> float:
     return prices.read[parent] * _width_at(at, parent) + again * at.bits[SUMS]
 
 
-@compiled
+@compiled_leaf
 def _charged(at: Facts, prices: Prices, flow: int) -> float:
     """Of the price of a sum fetched back from a keeper above which lanes split sums, so much that what leaves it
     for one sum that arrives at its parent costs no less than nothing after the credit."""
@@ -329,20 +359,20 @@ def _charged(at: Facts, prices: Prices, flow: int) -> float:
     return price if most <= again else min(price, (most * of_here + of_outside) / (most - again))
 
 
-@compiled
+@compiled_leaf
 def _most_parts(at: Facts, flow: int) -> float:
     """So many sums at most leave a keeper for one that arrives at its parent."""
-    return _reduced_lanes(at.high, at.flow[flow, PARENT], at.flow[flow, KEEPER])
+    return _reduced_lanes(at.high_between, at.flow[flow, PARENT], at.flow[flow, KEEPER])
 
 
-@compiled
+@compiled_part
 def at_macs(at: Facts, prices: Prices) -> float:
     """What the MACs read and add, whatever the loops: each value once per step, lanes below a keeper together."""
     total, nodes = prices.fixed, at.high.shape[0]
     for tensor in range(3):
         keeper, values, groups = at.tensor[tensor, INNERMOST], _values(at, tensor), np.ones(8)
         for d in range(8):
-            groups[d] = np.ceil(at.size[d] / min(at.size[d], lanes_between(at.high, keeper, nodes, d)))
+            groups[d] = np.ceil(at.size[d] / min(at.size[d], lanes_between(at.high_between, keeper, nodes, d)))
             if IRRELEVANT[tensor, d]:
                 values *= groups[d]
         for image in range(2 if tensor == I else 0):
@@ -350,7 +380,8 @@ def at_macs(at: Facts, prices: Prices) -> float:
             out, kernel = (P, R) if image == 0 else (Q, S)
             rows, taps, n, m = at.size[out], at.size[kernel], groups[out], groups[kernel]
             alone = (
-                lanes_between(at.high, keeper, nodes, out) == 1 or lanes_between(at.high, keeper, nodes, kernel) == 1
+                lanes_between(at.high_between, keeper, nodes, out) == 1
+                or lanes_between(at.high_between, keeper, nodes, kernel) == 1
             )
             values *= rows * taps if alone else rows * m + taps * n - n * m
         if tensor == O:
@@ -360,7 +391,7 @@ def at_macs(at: Facts, prices: Prices) -> float:
     return total
 
 
-@compiled
+@compiled_part
 def least_of(at: Facts, prices: Prices, rates: Rates) -> Float[np.ndarray, " flows"]:
     """What each flow costs at any extents at least.
 
@@ -387,7 +418,7 @@ def may_stay(at: Facts, prices: Prices) -> bool:
         return False
     held = at.bits[W] / 8
     for d in _RELEVANT_TO_W:
-        held *= np.ceil(prices.tile[d] / lanes_between(at.high, TOP, home, d))
+        held *= np.ceil(prices.tile[d] / lanes_between(at.high_between, TOP, home, d))
     share = 1 - prices.role.fused_weight if home <= at.fuses else 1.0
     return share * held <= prices.room[home] * (1 + 1e-12) + 1e-9
 
@@ -446,13 +477,13 @@ def widths(at: Facts, prices: Prices, memory: int) -> Widths:
             child += 1
         most = prices.room[child] * 8 / _least_width(at, child)
         for d in _RELEVANT_TO_O:
-            most *= lanes_between(at.high, memory, child, d)
+            most *= lanes_between(at.high_between, memory, child, d)
     width = share * _least_width(at, memory)
     room = prices.room[memory] * (1 + 1e-12) + 1e-9
     return Widths(weight, data, width, share * at.bits[SUMS], unfinished, most + 0.5, room)
 
 
-@compiled
+@compiled_leaf
 def _least_width(at: Facts, memory: int) -> float:
     """Bits that a value of O takes in a memory at least: where all that arrive are finished, if they may be."""
     if memory == at.tensor[O, INNERMOST] or splits(at, memory):
@@ -460,7 +491,7 @@ def _least_width(at: Facts, memory: int) -> float:
     return min(at.bits[SUMS], at.bits[O] * at.stored / at.outputs)
 
 
-@compiled
+@compiled_leaf
 def held(at: Facts, width: Widths, low: Float[np.ndarray, " 8"], wide: float) -> float:
     """Bytes of tiles with some extents, a value of O of some width."""
     rows = (low[P] - 1) * at.image[0, 0] + (low[R] - 1) * at.image[0, 1] + 1
@@ -469,7 +500,7 @@ def held(at: Facts, width: Widths, low: Float[np.ndarray, " 8"], wide: float) ->
     return weights + width.input * low[G] * low[N] * low[C] * rows * cols + wide * _tile(low)
 
 
-@compiled
+@compiled_leaf
 def _tile(low: Float[np.ndarray, " 8"]) -> float:
     return low[G] * low[N] * low[K] * low[P] * low[Q]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fadiff.schedule.nest import IMAGE_DIMS, IRRELEVANT_DIMS, P, Q, R
-from fadiff.search.solver.compiled import compiled
+from fadiff.schedule.nest import IMAGE_DIMS, IRRELEVANT_DIMS, P, Q, R, S
+from fadiff.search.solver.compiled import compiled, compiled_leaf
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -61,6 +61,10 @@ class Facts(NamedTuple):
     low: Float[np.ndarray, "nodes 8"]
     """The fewest lanes."""
     high: Float[np.ndarray, "nodes 8"]
+    low_between: Float[np.ndarray, "outer inner 8"]
+    """The fewest lanes between two nodes; the outer one's number is one more, since the place above all nodes comes
+    first."""
+    high_between: Float[np.ndarray, "outer inner 8"]
     image: Float[np.ndarray, "2 2"]
     """Of rows, and of columns: stride and dilation."""
     pieces: Float[np.ndarray, "4 extents"]
@@ -107,6 +111,8 @@ def facts(layer: Layer, machine: Machine, lanes: Lanes, ends: Sequence[float], o
         np.array(ends, dtype=np.float64),
         np.ascontiguousarray(lanes.low),
         np.ascontiguousarray(lanes.high),
+        _between(lanes.low),
+        _between(lanes.high),
         np.array(list(zip(layer.stride, layer.dilation, strict=True)), dtype=np.float64),
         _pieces(images),
         np.array([(tensor, inner, outer) for tensor, outer, inner in flows(structure)], dtype=np.int64),
@@ -120,6 +126,15 @@ def facts(layer: Layer, machine: Machine, lanes: Lanes, ends: Sequence[float], o
     )
 
 
+def _between(lanes: Float[np.ndarray, "nodes 8"]) -> Float[np.ndarray, "outer inner 8"]:
+    """Lanes on the axes between any two nodes."""
+    nodes = len(lanes)
+    found = np.ones((nodes + 1, nodes + 1, 8))
+    for first in range(nodes):
+        found[first, first + 1 :] = lanes[first:].cumprod(axis=0)
+    return found
+
+
 @cache
 def _pieces(images: tuple[tuple[int, float], ...]) -> Float[np.ndarray, "4 extents"]:
     """Where the most pieces of some sizes are noted, as they are asked for; first the least tiles."""
@@ -128,16 +143,13 @@ def _pieces(images: tuple[tuple[int, float], ...]) -> Float[np.ndarray, "4 exten
     return found
 
 
-@compiled
-def lanes_between(lanes: Float[np.ndarray, "nodes 8"], outer: int, inner: int, d: int) -> float:
+@compiled_leaf
+def lanes_between(lanes: Float[np.ndarray, "outer inner 8"], outer: int, inner: int, d: int) -> float:
     """Lanes of a dim on the axes between two nodes."""
-    found = 1.0
-    for node in range(outer + 1, inner):
-        found *= lanes[node, d]
-    return found
+    return lanes[outer + 1, inner, d]
 
 
-@compiled
+@compiled_leaf
 def lanes_used(at: Facts, d: int, outer: int, inner: int) -> tuple[float, float]:
     """Of the axes between two nodes that have lanes over a dim for certain: those of the outermost, and of all others
     together; none and one where there is none."""
@@ -151,7 +163,7 @@ def lanes_used(at: Facts, d: int, outer: int, inner: int) -> tuple[float, float]
     return first, others
 
 
-@compiled
+@compiled_leaf
 def held_ends(at: Facts, d: int, low: float, high: float, outer: int, inner: int) -> tuple[float, float]:
     """The least extent further in than some axes, where that above them is in a cell; and the least number of such
     extents in the size.
@@ -160,7 +172,7 @@ def held_ends(at: Facts, d: int, low: float, high: float, outer: int, inner: int
     up to twice as much; then all lanes run in every tile but its last.
     """
     size = at.size[d]
-    least, most = lanes_between(at.low, outer, inner, d), lanes_between(at.high, outer, inner, d)
+    least, most = lanes_between(at.low_between, outer, inner, d), lanes_between(at.high_between, outer, inner, d)
     if most == 1:
         return low, np.ceil(size / high)
     counts = np.ceil(size / max(1.0, np.floor(high / least)))
@@ -173,7 +185,7 @@ def held_ends(at: Facts, d: int, low: float, high: float, outer: int, inner: int
     return np.ceil(low / most), counts
 
 
-@compiled
+@compiled_leaf
 def count(at: Facts, d: int, low: float, high: float, place: int, keeper: int, memory: int) -> float:
     """At least so many indices of a dim at what is above the extents, and at the lanes above a memory: the keeper
     that they are written at, or its parent, to which all lanes in between are one."""
@@ -181,10 +193,10 @@ def count(at: Facts, d: int, low: float, high: float, place: int, keeper: int, m
         return 1.0
     if memory == keeper or place < memory:
         return held_ends(at, d, low, high, place, memory)[1]
-    return np.ceil(at.size[d] / min(high * lanes_between(at.high, memory, place, d), at.size[d]))
+    return np.ceil(at.size[d] / min(high * lanes_between(at.high_between, memory, place, d), at.size[d]))
 
 
-@compiled
+@compiled_leaf
 def widest(at: Facts, d: int) -> int:
     """The axis that a dim may have most lanes of."""
     found = 0
@@ -194,13 +206,13 @@ def widest(at: Facts, d: int) -> int:
     return found
 
 
-@compiled
+@compiled_leaf
 def fewest_steps(at: Facts, d: int) -> float:
     """How many values of a dim one lane after the other works at, at least."""
-    return np.ceil(at.size[d] / min(at.size[d], lanes_between(at.high, TOP, len(at.high), d)))
+    return np.ceil(at.size[d] / min(at.size[d], lanes_between(at.high_between, TOP, len(at.high), d)))
 
 
-@compiled
+@compiled_leaf
 def idle(at: Facts, d: int, inner: tuple[float, float], outer: tuple[float, float]) -> float:
     """By how much more steps than the fewest a dim takes at least, as a share of them, between extents below and
     above its widest axis: lanes that find nothing at the end of a dim still take the time of the others.
@@ -211,54 +223,54 @@ def idle(at: Facts, d: int, inner: tuple[float, float], outer: tuple[float, floa
     size, most = at.size[d], at.high[widest(at, d), d]
     low, high = max(inner[0], np.ceil(outer[0] / most)), min(outer[1], inner[1] * most)
     counts = np.floor(size / high) * min(low, high) + min(size % high, low)
-    others = lanes_between(at.high, TOP, len(at.high), d) / most
+    others = lanes_between(at.high_between, TOP, len(at.high), d) / most
     return max(np.ceil(counts / others) / fewest_steps(at, d) - 1, 0.0)
 
 
-@compiled
-def lines(
-    at: Facts, image: int, flow: int, place: int, out: tuple[float, float], kernel: tuple[float, float]
-) -> tuple[float, float]:
-    """Rows (or columns) of I that are written at a keeper, and read at its parent, where extents of the output's dim
-    and the kernel's are in two cells."""
-    keeper, parent = at.flow[flow, KEEPER], at.flow[flow, PARENT]
-    d, k = (P, R) if image == 0 else (Q, R + 1)
-    stride, dilation = at.image[image, 0], at.image[image, 1]
-    rows, taps = at.size[d], at.size[k]
-    held_rows, fewest_rows = held_ends(at, d, out[0], out[1], place, keeper)
-    held_taps, fewest_taps = held_ends(at, k, kernel[0], kernel[1], place, keeper)
-    most_rows = max(most_pieces(at.pieces, 2 * image, rows, held_rows), fewest_rows)
-    most_taps = max(most_pieces(at.pieces, 2 * image + 1, taps, held_taps), fewest_taps)
-    # Linear in each of the two counts: the least is at a corner.
-    written = inf
-    for n in (fewest_rows, most_rows):
-        for m in (fewest_taps, most_taps):
-            written = min(written, stride * (rows - n) * m + dilation * (taps - m) * n + n * m)
-    row_lanes, tap_lanes = lanes_between(at.high, parent, keeper, d), lanes_between(at.high, parent, keeper, k)
-    if row_lanes == 1 or tap_lanes == 1:
-        return written, written
-    # Lanes that share tiles read at least what is different: of A rows and B taps A + B - 1.
-    n = count(at, d, out[0], out[1], place, keeper, parent)
-    m = count(at, k, kernel[0], kernel[1], place, keeper, parent)
-    different = min(written, rows * m + taps * n - n * m)
-    a_least, a_most, full_rows = _dealt(at, d, held_rows, out[1], place, flow, stride)
-    b_least, b_most, full_taps = _dealt(at, k, held_taps, kernel[1], place, flow, dilation)
-    shared = most_shared(a_least / b_most, a_most / b_least, min(full_rows, row_lanes), min(full_taps, tap_lanes))
-    return written, max(different, written * (1 - shared))
+HELD, FEWEST, MOST_PIECES, AT_PARENT, LEAST_APART, MOST_APART, FULL = range(7)
+"""Of a side of tiles of I: its least extent; the least and the most number of such tiles; at least so many at the
+parent; how far apart those of neighbouring lanes are, at least and at most; and how many lanes side by side have a full
+one at most."""
 
 
-@compiled
-def _dealt(
-    at: Facts, d: int, held: float, high: float, place: int, flow: int, step: float
-) -> tuple[float, float, float]:
-    """Of tiles of I that close at extents in a cell: how far apart those of neighbouring lanes over a dim are, at
-    least and at most, where an index is so many steps; and how many lanes side by side have a full one at most."""
+@compiled_leaf
+def side(at: Facts, image: int, kernel: int, flow: int, place: int, ends: tuple[float, float]) -> tuple[float, ...]:
+    """What is known of the rows (or columns) of tiles of I, or of the kernel's taps in them, whose extents are in a
+    cell."""
     keeper, parent = at.flow[flow, KEEPER], at.flow[flow, PARENT]
+    d, step = (P if image == 0 else Q) + 2 * kernel, at.image[image, kernel]
+    held, fewest = held_ends(at, d, ends[0], ends[1], place, keeper)
+    most = max(most_pieces(at.pieces, 2 * image + kernel, at.size[d], held), fewest)
+    there = count(at, d, ends[0], ends[1], place, keeper, parent)
     first, others = lanes_used(at, d, place, keeper)
     # The last lane of an axis that is cut short has something to do.
-    most = np.ceil(high / ((first - 1) * others)) - 1 if first > 0 else high
-    full = np.floor(high / held) * (lanes_between(at.high, parent, place, d) if place > parent else 1.0)
-    return step * held, step * min(max(most, held), high), full
+    apart = np.ceil(ends[1] / ((first - 1) * others)) - 1 if first > 0 else ends[1]
+    full = np.floor(ends[1] / held) * (lanes_between(at.high_between, parent, place, d) if place > parent else 1.0)
+    full = min(full, lanes_between(at.high_between, parent, keeper, d))
+    return held, fewest, most, there, step * held, step * min(max(apart, held), ends[1]), full
+
+
+@compiled_leaf
+def lines(
+    at: Facts, image: int, flow: int, out: Float[np.ndarray, " side"], kernel: Float[np.ndarray, " side"]
+) -> tuple[float, float]:
+    """Rows (or columns) of I that are written at a keeper, and read at its parent, by the sides of its tiles."""
+    keeper, parent = at.flow[flow, KEEPER], at.flow[flow, PARENT]
+    d, k = (P, R) if image == 0 else (Q, S)
+    rows, taps = at.size[d], at.size[k]
+    # Linear in each of the two counts: the least is at a corner.
+    written = inf
+    for n in (out[FEWEST], out[MOST_PIECES]):
+        for m in (kernel[FEWEST], kernel[MOST_PIECES]):
+            apart = at.image[image, 0] * (rows - n) * m + at.image[image, 1] * (taps - m) * n
+            written = min(written, apart + n * m)
+    if lanes_between(at.high_between, parent, keeper, d) == 1 or lanes_between(at.high_between, parent, keeper, k) == 1:
+        return written, written
+    # Lanes that share tiles read at least what is different: of A rows and B taps A + B - 1.
+    n, m = out[AT_PARENT], kernel[AT_PARENT]
+    different = min(written, rows * m + taps * n - n * m)
+    least, most = out[LEAST_APART] / kernel[MOST_APART], out[MOST_APART] / kernel[LEAST_APART]
+    return written, max(different, written * (1 - most_shared(least, most, out[FULL], kernel[FULL])))
 
 
 @compiled
@@ -268,10 +280,13 @@ def most_shared(least: float, most: float, rows: float, taps: float) -> float:
     taps on."""
     found = 0.0
     for a in range(1, int(np.ceil(taps))):
-        for b in range(1, int(np.ceil(rows))):
-            met = least <= a / b * (1 + 1e-9) and a / b <= most * (1 + 1e-9)
-            if met and gcd(a, b) == 1:
+        # The fewer rows on, the more is shared.
+        b = max(1, int(np.ceil(a / (most * (1 + 1e-9)))))
+        while b < rows and b * least <= a * (1 + 1e-9):
+            if gcd(a, b) == 1:
                 found = max(found, (1 - b / rows) * (1 - a / taps))
+                break
+            b += 1
     return found
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff.search.solver.compiled import compiled
+from fadiff.search.solver.compiled import compiled_leaf
 
 if TYPE_CHECKING:
     Ends = tuple[float, float]
@@ -15,13 +15,13 @@ MOST_FACTORS = 16
 """Factors tried between two cells; where more could fit, one is taken to."""
 
 
-@compiled
+@compiled_leaf
 def stays(inner: Ends, outer: Ends) -> bool:
     """Whether two cells share an extent."""
     return inner[0] <= outer[1] and inner[1] >= outer[0]
 
 
-@compiled
+@compiled_leaf
 def loops(inner: Ends, outer: Ends, end: float) -> bool:
     """Whether a loop leads from one cell to another: some multiple of an extent in the one lies in the other, or an
     end."""
@@ -32,7 +32,7 @@ def loops(inner: Ends, outer: Ends, end: float) -> bool:
     return outer[1] >= end or far or _multiplied(inner, outer, least, most)
 
 
-@compiled
+@compiled_leaf
 def spreads(inner: Ends, outer: Ends, end: float, fewest: float, most: float) -> bool:
     """Whether from so many to so many lanes lead from a cell below an axis to one above it; at an end lanes may be cut
     short."""
@@ -43,9 +43,15 @@ def spreads(inner: Ends, outer: Ends, end: float, fewest: float, most: float) ->
     return _multiplied(inner, outer, max(fewest, least), min(most, last))
 
 
-@compiled
+@compiled_leaf
 def _multiplied(inner: Ends, outer: Ends, least: float, most: float) -> bool:
     """Whether some extent of the inner cell, times one of some factors, lies in the outer one."""
+    # Of factors and extents, those of which there are fewer are gone through.
+    if most - least > inner[1] - inner[0]:
+        for extent in range(int(inner[0]), int(inner[1]) + 1):
+            if max(np.ceil(outer[0] / extent), least) <= min(np.floor(outer[1] / extent), most):
+                return True
+        return False
     for factor in range(int(least), int(most) + 1):
         if max(np.ceil(outer[0] / factor), inner[0]) <= min(np.floor(outer[1] / factor), inner[1]):
             return True

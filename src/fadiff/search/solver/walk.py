@@ -21,7 +21,7 @@ from fadiff.search.solver.closing import (
     too_large,
     widths,
 )
-from fadiff.search.solver.compiled import compiled
+from fadiff.search.solver.compiled import compiled, compiled_leaf, compiled_part
 from fadiff.search.solver.counts import KEEPER, Facts, idle, lanes_between, widest
 from fadiff.search.solver.grid import Rows
 from fadiff.search.solver.loops import Trips
@@ -152,7 +152,7 @@ def walk(
                     _add(notes, of if i == a else to, to, price)
             elif kind == SLIDE:
                 for i in range(c, d):
-                    if lanes_between(at.low, b, at.flow[steps.listed[i], KEEPER], a) > 1:
+                    if lanes_between(at.low_between, b, at.flow[steps.listed[i], KEEPER], a) > 1:
                         notes.start[to] = -1
             else:
                 if checked != a:
@@ -169,7 +169,7 @@ def walk(
 # Notes.
 
 
-@compiled
+@compiled_leaf
 def _same(notes: _Notes, of: int, to: int) -> None:
     """One lattice is another."""
     notes.start[to] = notes.start[of]
@@ -177,7 +177,7 @@ def _same(notes: _Notes, of: int, to: int) -> None:
         notes.shape[to, d], notes.row[to, d] = notes.shape[of, d], notes.row[of, d]
 
 
-@compiled
+@compiled_leaf
 def _room(notes: _Notes, to: int) -> int:
     """Room for a lattice of its shape, as far as there is any: how many numbers."""
     size = size_of(notes.shape[to])
@@ -186,7 +186,7 @@ def _room(notes: _Notes, to: int) -> int:
     return size if notes.end[0] <= len(notes.numbers) else 0
 
 
-@compiled
+@compiled_leaf
 def _flat(index: Int[np.ndarray, " 8"], shape: Int[np.ndarray, " 8"]) -> int:
     """Where a cell is in a lattice."""
     found = 0
@@ -195,7 +195,7 @@ def _flat(index: Int[np.ndarray, " 8"], shape: Int[np.ndarray, " 8"]) -> int:
     return found
 
 
-@compiled
+@compiled_leaf
 def _next(index: Int[np.ndarray, " 8"], shape: Int[np.ndarray, " 8"]) -> None:
     """The cell after one."""
     for i in range(8):
@@ -209,7 +209,7 @@ def _next(index: Int[np.ndarray, " 8"], shape: Int[np.ndarray, " 8"]) -> None:
 # Extents.
 
 
-@compiled
+@compiled_part
 def _rows(at: Facts, prices: Prices, grid: Rows, tiles: Tiles, nodes: int) -> tuple[Rows, Int[np.ndarray, "nodes 8"]]:
     """By node: the cells of the grid that meet the tile, or can fit, further in no larger ones than further out; and
     which the first of them is. Then rows for what is picked, the MACs and the full size."""
@@ -251,7 +251,7 @@ def _rows(at: Facts, prices: Prices, grid: Rows, tiles: Tiles, nodes: int) -> tu
     return rows, first
 
 
-@compiled
+@compiled_leaf
 def _find_steps(
     at: Facts, prices: Prices, rows: Rows, asked: Trips, found: _Steps, step: int, d: int, before: int, node: int
 ) -> None:
@@ -294,7 +294,7 @@ def _find_steps(
 # Steps.
 
 
-@compiled
+@compiled_leaf
 def _move(
     notes: _Notes,
     of: int,
@@ -349,7 +349,7 @@ def _move(
                         numbers[start + k] = value if value < numbers[start + k] else numbers[start + k]
 
 
-@compiled
+@compiled_part
 def _price(at: Facts, prices: Prices, rates: Rates, steps: Program, rows: Rows, notes: _Notes, to: int) -> None:
     """What a flow costs where it closes."""
     price = steps.prices[to - len(steps.after)]
@@ -361,7 +361,7 @@ def _price(at: Facts, prices: Prices, rates: Rates, steps: Program, rows: Rows, 
         notes.numbers[notes.start[to] + cell] = found[cell]
 
 
-@compiled
+@compiled_leaf
 def _add(notes: _Notes, of: int, to: int, along: int) -> None:
     """A lattice and a price that lies along some of its dims only."""
     # Dims side by side that the price lies along, or not, are one.
@@ -407,7 +407,7 @@ FULL, FITS, REACHED = range(1, 4)
 enough."""
 
 
-@compiled
+@compiled_part
 def _open(
     at: Facts,
     prices: Prices,
@@ -444,7 +444,7 @@ def _open(
         notes.start[to] = -1
 
 
-@compiled
+@compiled_leaf
 def _least(notes: _Notes, to: int, listed: Int[np.ndarray, " listed"], first: int, last: int) -> None:
     """Cell by cell the cheapest of some lattices."""
     there = 0
@@ -468,7 +468,7 @@ def _least(notes: _Notes, to: int, listed: Int[np.ndarray, " listed"], first: in
                 numbers[new + cell] = value if value < numbers[new + cell] else numbers[new + cell]
 
 
-@compiled
+@compiled_part
 def _pick(
     notes: _Notes,
     rows: Rows,
@@ -518,7 +518,7 @@ def _pick(
 # Back again.
 
 
-@compiled
+@compiled_part
 def _back(
     at: Facts,
     prices: Prices,
@@ -600,7 +600,7 @@ def _back(
     return Found(cost, shape, values, first[0], cells, low, high, often)
 
 
-@compiled
+@compiled_part
 def _made_by(steps: Program) -> Int[np.ndarray, " lattices"]:
     """The step that makes each lattice."""
     found = np.zeros(len(steps.after), dtype=np.int64)
