@@ -55,7 +55,7 @@ LITTLE = 0.02
 """A gap that shrinks by less than this share of it did not shrink."""
 MUCH_WORK = 0.5
 """A share of all walks that brought little: a proof that is near ends there."""
-WALKS_AT_ONCE = 32
+WALKS_AT_ONCE = 128
 """Walks before neighbours are asked again; in large networks, through a quarter of the layers."""
 WALKS_EACH = 4
 """Walks through one layer before the others are looked at."""
