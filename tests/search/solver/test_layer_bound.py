@@ -11,12 +11,13 @@ from fadiff.hardware import Axis, Machine, Memory, Vector, load_machine
 from fadiff.schedule import Group, Trips
 from fadiff.search.optimize import optimize
 from fadiff.search.solver import layer_bound
-from fadiff.search.solver.closing import ALONE, UNKNOWN, Prices, too_large, widths
 from fadiff.search.solver.counts import Lanes, facts, most_pieces, most_shared
+from fadiff.search.solver.fitting import too_large, widths
 from fadiff.search.solver.grid import Cells
 from fadiff.search.solver.layer_bound import LayerBound
 from fadiff.search.solver.parts import row_of
 from fadiff.search.solver.place import ON_ITS_OWN
+from fadiff.search.solver.prices import ALONE, UNKNOWN, Prices
 from fadiff.search.space import trip_counts
 from search.exhaustive import all_nodes, every_mapping
 from search.networks import DRAM, EYERISS, FLAT, GEMMINI, mac, memory, network, sized

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fadiff.schedule.nest import IRRELEVANT_DIMS, RELEVANT_DIMS, P, Q, R, S
-from fadiff.search.solver.closing import CLOSING_DIMS, Flow, I, W
-from fadiff.search.solver.closing import O as OUTPUT
+from fadiff.search.solver.closing import CLOSING_DIMS, Flow
 from fadiff.search.solver.counts import TENSORS, TOP, flows
 from fadiff.search.solver.nestings import Nesting, inner, nestings
+from fadiff.search.solver.prices import I, W
+from fadiff.search.solver.prices import O as OUTPUT
 
 if TYPE_CHECKING:
     from jaxtyping import Int

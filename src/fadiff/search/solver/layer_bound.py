@@ -4,28 +4,29 @@ The time of a layer is the largest of several terms, so for any shares :math:`\l
 
 .. math:: a\, energy + b\, cycles \ge a\, energy + b \sum_k \lambda_k term_k
 
-and the right side is a sum of flows, which :class:`~fadiff.search.solver.chain.Chain` minimizes. The space is parted
-into boxes of lanes, and where two different mappings share the cheapest point of view, into ranges of extents. The box
-with the lowest bound is looked at again: its cells are split, its shares of time moved, or it is parted.
+and the right side is a sum of flows, which a walk through the extents of the layer minimizes
+(:mod:`fadiff.search.solver.chain`). The space is parted into boxes of lanes, and where two different mappings share the
+cheapest point of view, into ranges of extents. The box with the lowest bound is looked at again: its cells are split,
+its shares of time moved, or it is parted.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import linprog  # pyright: ignore[reportUnknownVariableType]
 
 from fadiff.hardware import Memory
 from fadiff.search.solver.chain import Options, program
 from fadiff.search.solver.charges import Charges
-from fadiff.search.solver.closing import UNKNOWN, Prices, floor, may_stay
+from fadiff.search.solver.closing import floor
 from fadiff.search.solver.counts import Facts, facts
+from fadiff.search.solver.fitting import may_stay
 from fadiff.search.solver.grid import Cells, Grid, first_grid
 from fadiff.search.solver.lanes import all_lanes, split_lanes
 from fadiff.search.solver.loops import ALONE_CUTS, Trips, any_trips, asked_trips
@@ -44,9 +45,11 @@ from fadiff.search.solver.parts import (
 )
 from fadiff.search.solver.path import Path, cheapest_path
 from fadiff.search.solver.place import Place
+from fadiff.search.solver.prices import UNKNOWN, Prices
+from fadiff.search.solver.reach import Tiles
 from fadiff.search.solver.region import Line, apart, raised, support
 from fadiff.search.solver.splitting import Better, part_between, split_ends, split_sums, split_tile
-from fadiff.search.solver.walk import Tiles
+from fadiff.search.solver.time_shares import better_shares
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -312,7 +315,7 @@ class LayerBound:
             cuts = (*part.cuts, seen)[-MOST_CUTS:]
             # One chain tells what takes the time; between several, shares are moved halfway.
             same = not wide and all(cut.extents == seen.extents for cut in cuts)
-            shares = self._better_shares(cuts, weights, {} if same else part.shares)
+            shares = better_shares(self._charges, cuts, weights, {} if same else part.shares)
             if wide:
                 return value, [(replace(finer, shares=shares), value)]
             if len(part.cuts) < FEW_CUTS or all(cut.extents != seen.extents for cut in part.cuts):
@@ -370,38 +373,6 @@ class LayerBound:
         """A part in two boxes of lanes; none where all are known well enough."""
         found = split_lanes(part.lanes, self.machine, self.layer, wider)
         return [(replace(part, lanes=lanes, cuts=()), 0.0) for lanes in found or ()]
-
-    # Time.
-
-    def _better_shares(self, cuts: Sequence[Seen], weights: Weights, before: Shares) -> Shares:
-        """Shares under which the cheapest of some chains costs most, halfway from those before if there are any.
-
-        .. math:: \\max_\\lambda \\min_i\\ a\\, energy_i + b \\sum_k \\lambda_k term_{ik}
-        """
-        terms = self._charges.terms
-        rows = [[1.0, *(-weights[1] * cut.terms[term] for term in terms)] for cut in cuts]
-        sums = [[0.0, *(float(self._charges.on_top(term) is on_top) for term in terms)] for on_top in (False, True)]
-        sums = [row for row in sums if any(row)]
-        solved: Any = linprog(  # pyright: ignore[reportUnknownVariableType]
-            [-1.0] + [0.0] * len(terms),
-            A_ub=rows,
-            b_ub=[weights[0] * cut.energy_pj for cut in cuts],
-            A_eq=sums,
-            b_eq=[1.0] * len(sums),
-            bounds=[(None, None)] + [(0.0, 1.0)] * len(terms),
-        )
-        if solved.x is None:
-            return before
-        wanted: Shares = dict(zip(terms, solved.x[1:].tolist(), strict=True))
-        mixed = {term: max(0.0, wanted[term] + before.get(term, 0.0)) for term in terms}
-        # The solver keeps sums to its own tolerance; here they must not exceed 1.
-        charged = {
-            top: sum(share for term, share in mixed.items() if self._charges.on_top(term) is top)
-            for top in (False, True)
-        }
-        return {term: share / charged[self._charges.on_top(term)] for term, share in mixed.items() if share > 0}
-
-    # Prices.
 
     def _prices(self, part: Part, weights: Weights, shares: Shares) -> Prices:
         """What everything costs, a share of the time charged to every term."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from fadiff.search.solver.closing import UNKNOWN
 from fadiff.search.solver.compiled import compiled
 from fadiff.search.solver.counts import Lanes
 from fadiff.search.solver.decode import Extents
 from fadiff.search.solver.grid import Cells, Grid
+from fadiff.search.solver.prices import UNKNOWN
 from fadiff.search.solver.region import Line
 
 if TYPE_CHECKING:

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff.search.solver.chain import Program
-from fadiff.search.solver.closing import ORDER, O, too_large, total, widths
+from fadiff.search.solver.closing import ORDER, total
 from fadiff.search.solver.counts import PARENT, TENSOR
+from fadiff.search.solver.fitting import too_large, widths
 from fadiff.search.solver.grid import Cells
-from fadiff.search.solver.walk import Found, Tiles, early_end, idle_steps, walk
+from fadiff.search.solver.prices import O
+from fadiff.search.solver.reach import Tiles
+from fadiff.search.solver.walk import walk
+from fadiff.search.solver.way_back import Found, early_end, idle_steps
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from fadiff.search.solver.closing import Prices
     from fadiff.search.solver.counts import Facts
     from fadiff.search.solver.grid import Grid
     from fadiff.search.solver.loops import Trips
+    from fadiff.search.solver.prices import Prices
 
 NUMBERS = 1 << 18
 """Numbers that a walk may note at first."""

@@ -15,7 +15,7 @@ from fadiff.schedule.barriers import barriers
 from fadiff.schedule.ir import SHARED_LOOPS
 from fadiff.schedule.nest import IRRELEVANT_DIMS, C, G, K, N, P, Q
 from fadiff.schedule.tiling import Ahead, channel_loop_problem, leads
-from fadiff.search.solver.closing import ALONE, Role
+from fadiff.search.solver.prices import ALONE, Role
 from fadiff.workload.layer import DIMS
 
 if TYPE_CHECKING:
