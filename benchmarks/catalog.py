@@ -1,7 +1,8 @@
 """Every network of the zoo on every built-in accelerator: searched, proven, executed and reported.
 
 Run: ``python -m benchmarks.catalog [--models ...] [--machines ...] [--budget 60s] [--jobs 1] [--csv FILE]``, and
-``python -m benchmarks.catalog --table FILE`` for the gaps in such a file as a table.
+``python -m benchmarks.catalog --table FILE`` for the gaps in such a file as a table. With ``--above 0.01`` cells that are
+proven to 1% in the file of an earlier run are kept, and only the others are measured.
 
 Each cell is the three commands a user gives, each in a fresh process that finds nothing compiled; with `--search-only`
 the first of them alone. A cell that fails is a row with what it printed last. What is left of the budget after the
@@ -115,6 +116,13 @@ def write_cells(path: Path, cells: Sequence[Cell]) -> None:
         writer.writerows(cells)
 
 
+def read_cells(path: Path, above: float) -> dict[tuple[str, str], Cell]:
+    """Cells of an earlier run whose gap is no larger, as they are written there."""
+    with path.open() as file:
+        rows = [row for row in csv.DictReader(file) if float(row["gap"] or "inf") <= above]
+    return {(row["model"], row["machine"]): Cell(**row) for row in rows}
+
+
 def table(rows: list[dict[str, str]]) -> str:
     """Gaps by network and accelerator; a dash where nothing was proven, a star where the budget ended the search."""
     models = list(dict.fromkeys(row["model"] for row in rows))
@@ -136,19 +144,23 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--search-only", action="store_true", help="without executing and reporting the schedules")
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--above", type=float, metavar="GAP", help="only cells that the CSV file has no smaller gap of")
     parser.add_argument("--table", type=Path, metavar="FILE", help="only print the gaps of a finished run")
     arguments = parser.parse_args()
     if arguments.table:
         with arguments.table.open() as file:
             print(table(list(csv.DictReader(file))))
         return
-    wanted = list(product(arguments.models, arguments.machines))
+    every = list(product(arguments.models, arguments.machines))
+    kept = {} if arguments.above is None else read_cells(arguments.csv, arguments.above)
+    wanted = [pair for pair in every if pair not in kept]
     cells: list[Cell] = []
     for cell in run_cells(wanted, arguments.budget, arguments.jobs, search_only=arguments.search_only):
         cells.append(cell)
         print(*cell, flush=True)
         if arguments.csv:
-            write_cells(arguments.csv, cells)
+            known = kept | {(one.model, one.machine): one for one in cells}
+            write_cells(arguments.csv, [known[pair] for pair in every if pair in known])
     sys.exit(f"{sum(bool(cell.failed) for cell in cells)} cells failed" if any(c.failed for c in cells) else 0)
 
 
