@@ -1,8 +1,8 @@
 """Every network of the zoo on every built-in accelerator: searched, proven, executed and reported.
 
 Run: ``python -m benchmarks.catalog [--models ...] [--machines ...] [--budget 60s] [--jobs 1] [--csv FILE]``, and
-``python -m benchmarks.catalog --table FILE`` for the gaps in such a file as a table. With ``--above 0.01`` cells that are
-proven to 1% in the file of an earlier run are kept, and only the others are measured.
+``python -m benchmarks.catalog --table FILE`` for the gaps in such a file as a table. With ``--above 0.01`` cells that
+are proven to 1% in the file of an earlier run are kept, and only the others are measured.
 
 Each cell is the three commands a user gives, each in a fresh process that finds nothing compiled; with `--search-only`
 the first of them alone. A cell that fails is a row with what it printed last. What is left of the budget after the

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isqrt
+from itertools import product
+from math import isqrt, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -122,9 +123,9 @@ class Grid:
 
     cells: tuple[tuple[Cells, ...], ...]
 
-    @cached_property
+    @property
     def rows(self) -> Rows:
-        """The same as arrays."""
+        """The same as arrays: many grids are kept, so that their arrays are not."""
         number = np.array([[len(cells) for cells in row] for row in self.cells])
         low, high = np.ones((2, len(self.cells), 8, number.max()))
         for node, row in enumerate(self.cells):
@@ -132,15 +133,14 @@ class Grid:
                 low[node, d, : len(cells)], high[node, d, : len(cells)] = cells.lows, cells.highs
         return Rows(low, high, number)
 
-    @cached_property
+    @property
     def most(self) -> int:
         """Tiles at a node, at most."""
-        return int(self.rows.number.prod(axis=1).max())
+        return max(prod(map(len, row)) for row in self.cells)
 
     def halves(self) -> list[Grid]:
         """The grid in two, where a dim has most cells."""
-        number = self.rows.number
-        node, d = divmod(int(number.argmax()), 8)
+        node, d = max(product(range(len(self.cells)), range(8)), key=lambda at: len(self.cells[at[0]][at[1]]))
         cells = self.cells[node][d]
         return [self.replaced({(node, d): half}) for half in cells.parted(len(cells) // 2 - 1)]
 

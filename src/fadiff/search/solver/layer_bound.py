@@ -67,7 +67,7 @@ FEW_CUTS = 4
 """Chains that shares of time are found from at most, and at least before the space is parted between two of them."""
 WIDE_LANES = 8.0
 """Lanes of a dim are walked through at once where they differ by so much at most: one walk tells of many boxes."""
-MOST_FACTS = 256
+MOST_FACTS = 64
 """Boxes of lanes of which facts are remembered."""
 MOST_CELLS = 12_000
 """Tiles at a node that are looked at in one walk, before extents are parted."""
