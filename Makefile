@@ -15,6 +15,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	# Real models for the importer's tests; without what they need to run, because only their files are read.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps rapidocr-onnxruntime silero-vad
+	# What proofs need is compiled once.
+	$(BIN)/python -m fadiff.search.solver
 	@touch $(READY)
 
 setup: $(READY)  ## the virtual environment, with everything in it

@@ -1,4 +1,5 @@
-"""Functions on numbers and arrays that are compiled when they are first called, once per installation.
+"""Functions on numbers and arrays that are compiled when they are first called, once per installation, or all at once
+by ``python -m fadiff.search.solver``.
 
 A proof asks for thousands of walks through small lattices (:mod:`fadiff.search.solver.walk`), and NumPy takes longer to
 be called than to add up a thousand numbers: compiled, a walk takes a tenth of the time. What was compiled is kept
