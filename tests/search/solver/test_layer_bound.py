@@ -206,3 +206,12 @@ def test_a_size_has_no_more_pieces_than_some_tiles_make(extent, end):
     cut = [sum(ceil(min(tile, size - at) / extent) for at in range(0, size, tile)) for tile in tiles]
     assert most_pieces(pieces, 0, float(size), float(extent)) == max(cut)
     assert pieces[0, extent] == max(cut), "noted for the next time"
+
+
+@pytest.mark.parametrize("end", [1, 700, 5000])
+@pytest.mark.parametrize("extent", [1, 3, 100, 4999])
+def test_a_large_size_has_no_more_pieces_than_are_told(extent, end):
+    size, pieces = 5000, np.full((1, 2), float(end))
+    tiles = np.arange(max(extent, end), size + 1)
+    most = (size // tiles * -(-tiles // extent) - (-(size % tiles) // extent)).max()
+    assert most <= most_pieces(pieces, 0, float(size), float(extent)) < most + size / max(extent, end) + 2

@@ -6,7 +6,7 @@ Each function speaks of single cells, from `low` to `high`, and depends on no pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import gcd, inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +29,8 @@ TOP: int = np.int64(-1)  # pyright: ignore[reportAssignmentType]
 NOWHERE = -1
 """No memory."""
 TENSORS = "WIO"
+MOST_NOTED, MOST_TABLES = 4096, 512
+"""Sizes up to which pieces are counted, and tables of them that are remembered."""
 IRRELEVANT = np.array([[d in IRRELEVANT_DIMS[tensor] for d in range(8)] for tensor in TENSORS])
 """By tensor and dim."""
 
@@ -135,10 +137,10 @@ def _between(lanes: Float[np.ndarray, "nodes 8"]) -> Float[np.ndarray, "outer in
     return found
 
 
-@cache
+@lru_cache(MOST_TABLES)
 def _pieces(images: tuple[tuple[int, float], ...]) -> Float[np.ndarray, "4 extents"]:
     """Where the most pieces of some sizes are noted, as they are asked for; first the least tiles."""
-    found = np.zeros((len(images), max(size for size, _ in images) + 1))
+    found = np.zeros((len(images), min(MOST_NOTED, max(size for size, _ in images)) + 1))
     found[:, 0] = [end for _, end in images]
     return found
 
@@ -293,11 +295,14 @@ def most_shared(least: float, most: float, rows: float, taps: float) -> float:
 @compiled
 def most_pieces(pieces: Float[np.ndarray, "4 extents"], which: int, size: float, extent: float) -> float:
     """Extents in a size, the last perhaps cut, where a group may cut it into tiles of at least some size first: then
-    each ends with a cut one. What was found before is noted."""
+    each ends with a cut one. What was found before is noted; of large sizes there are no more than is said."""
+    least = max(extent, pieces[which, 0])
+    if size > MOST_NOTED:
+        return np.floor((size + (size / least + 1) * (extent - 1)) / extent)
     at = int(extent)
     if pieces[which, at] == 0:
         found = 0.0
-        for tile in range(max(at, int(pieces[which, 0])), int(size) + 1):
+        for tile in range(int(least), int(size) + 1):
             found = max(found, size // tile * np.ceil(tile / extent) + np.ceil(size % tile / extent))
         pieces[which, at] = found
     return pieces[which, at]
