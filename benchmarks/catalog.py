@@ -5,8 +5,9 @@ Run: ``python -m benchmarks.catalog [--models ...] [--machines ...] [--budget 60
 are proven to 1% in the file of an earlier run are kept, and only the others are measured.
 
 Each cell is the three commands a user gives, each in a fresh process that finds nothing compiled but what proofs need
-(compiled once for an installation); with `--search-only` the first of them alone. A cell that fails is a row with what it printed last. What is left of the budget after the
-search proves the gap. Cells run `--jobs` at a time, each with its own share of the cores.
+(compiled once for an installation); with `--search-only` the first of them alone. A cell that fails is a row with what
+it printed last. What is left of the budget after the search proves the gap. Cells run `--jobs` at a time, each with its
+own share of the cores.
 """
 
 import argparse
