@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import isqrt, prod
+from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -135,8 +135,8 @@ class Grid:
 
     @property
     def most(self) -> int:
-        """Tiles at a node, at most."""
-        return max(prod(map(len, row)) for row in self.cells)
+        """Cells of a dim at a node, at most."""
+        return max(len(cells) for row in self.cells for cells in row)
 
     def halves(self) -> list[Grid]:
         """The grid in two, where a dim has most cells."""

@@ -69,8 +69,8 @@ WIDE_LANES = 8.0
 """Lanes of a dim are walked through at once where they differ by so much at most: one walk tells of many boxes."""
 MOST_FACTS = 64
 """Boxes of lanes of which facts are remembered."""
-MOST_CELLS = 12_000
-"""Tiles at a node that are looked at in one walk, before extents are parted."""
+MOST_CELLS = 24
+"""Cells of a dim at a node that are looked at in one walk, before extents are parted."""
 SLACK_BYTES = 1e-6
 """Bytes that rounding may take from a memory."""
 LATEST = 8
