@@ -238,8 +238,8 @@ class Prover:
 
     def improve(self, weights: Weights, deadline: float, *, groups: bool, stalls: bool = False) -> bool:
         """Look at the modes that layers are in when all agree, or where that brought little, at groups, if they are to
-        be looked at; whether anything is left to do. A line that stalls, or at which nothing is left to look at, waits for
-        boxes to be parted."""
+        be looked at; whether anything is left to do. A line that stalls, or at which nothing is left to look at, waits
+        for boxes to be parted."""
         before = self.lines.drawn[weights].value if weights in self.lines.drawn else 0.0
         modes, agreed, _ = self.ask(weights)
         crowded = self.modes.crowd(agreed.share)
