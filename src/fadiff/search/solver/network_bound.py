@@ -257,7 +257,9 @@ class Prover:
                 self._look(weights, mode, (target - value) / float(self._repeat[mode.layer]), deadline)
                 if self.walks >= stop:
                     break
-            if parted or crowded or self.walks > walked or self._part_boxes(weights, looked, stalls=True):
+            if parted or crowded or self.walks > walked:
+                return True
+            if not groups and self._part_boxes(weights, looked, stalls=True):
                 return True
         if groups:
             self.lines.raise_(weights, self.covers.least(agreed, weights, target, lambda: clock.monotonic() > deadline))
