@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core.caching import FunctionCache
 
 from fadiff.hardware import load_machine
 from fadiff.search.solver import compiled
@@ -42,3 +43,15 @@ def test_what_is_compiled_is_kept_in_the_users_cache_where_the_package_cannot_be
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert compiled._folder() is None
     assert compiled.known()
+
+
+def test_a_full_disk_costs_time_and_nothing_else(monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+
+    def twice(value: float) -> float:
+        return 2 * value
+
+    assert compiled.compiled(twice)(3.0) == 6.0

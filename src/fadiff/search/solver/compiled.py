@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from numba import config, njit
+from numba.core.caching import FunctionCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,15 +46,27 @@ def known() -> bool:
     return FOLDER is not None and any(FOLDER.rglob("*.nbc"))
 
 
+class _Cache(FunctionCache):
+    """A full disk costs time, and nothing else."""
+
+    def save_overload(self, sig: object, data: object) -> None:
+        """Keep what was compiled, if there is room for it."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
 def _made(function: Callable[Given, Found], **options: Any) -> Callable[Given, Found]:  # noqa: ANN401
     """The function in machine code; a division by zero is infinite, as in NumPy."""
+    made: Any = njit(function, error_model="numpy", nogil=True, **options)
     settings: Any = config
-    before = settings.CACHE_DIR
-    try:
-        settings.CACHE_DIR = "" if FOLDER is None else str(FOLDER)
-        return njit(function, cache=FOLDER is not None, error_model="numpy", nogil=True, **options)
-    finally:
-        settings.CACHE_DIR = before
+    if FOLDER is not None and not settings.DISABLE_JIT:
+        before = settings.CACHE_DIR
+        try:
+            settings.CACHE_DIR = str(FOLDER)
+            made._cache = _Cache(function)
+        finally:
+            settings.CACHE_DIR = before
+    return made
 
 
 def compiled(function: Callable[Given, Found]) -> Callable[Given, Found]:

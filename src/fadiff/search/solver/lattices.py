@@ -91,6 +91,7 @@ def move(
     for i in range(wanted):
         longest = max(longest, ahead[i])
     # Where the first cells are all allowed, the cheapest so far is taken: it is noted where the next lattice begins.
+    # Places are unsigned, since Numba counts negative ones from the end, and then computes one number at a time.
     least, one = notes.end[0], np.uint64(each)
     if least + longest * each > len(numbers):
         notes.end[0] = len(numbers) + 1

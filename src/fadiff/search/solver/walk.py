@@ -70,6 +70,7 @@ def walk(
         elif notes.start[of] >= 0:
             take(notes, of, to)
             if kind <= SPREAD:
+                # All ways come to a node with the same extents of a dim, so its steps are found once.
                 if reach.known[kind, b, a] == UNKNOWN:
                     find_steps(at, prices, rows, asked, reach, kind, a, int(notes.row[of, a]), b)
                 notes.row[to, a], notes.shape[to, a] = b, rows.number[b, a]
